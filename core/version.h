@@ -8,7 +8,7 @@
 #define GRADUS_VERSION_MINOR 1
 #define GRADUS_VERSION_PATCH 0
 ///@}
-/// 10000 major + 100 minor + patch, for comparisons.
+/// The version as one number, for comparisons: 10000 major + 100 minor + patch.
 #define GRADUS_VERSION \
   (GRADUS_VERSION_MAJOR * 10000 + GRADUS_VERSION_MINOR * 100 + GRADUS_VERSION_PATCH)
 

@@ -34,13 +34,14 @@ struct BertInput {
 
 /// Logits and targets of a pre-training batch.
 struct BertAnswers {
-  Tensor word_logits, words;  ///< for the M masked tokens: logits (M, vocab), ids (M) int64
+  Tensor word_logits, words;  ///< for the M tokens to predict: logits (M, vocab), ids (M) int64
   Tensor next_logits, next;   ///< for next-sentence prediction: logits (B, 2), classes (B) int64
 };
 
 /// Pre-training losses. Usually their sum is minimised.
 struct BertLosses {
-  Tensor masked, next;  ///< mean cross entropies: of masked tokens; of next-sentence prediction
+  Tensor masked, next;  ///< mean cross entropies: of the tokens to predict; of next-sentence
+                        ///< prediction
 };
 
 /// The model: a layer norm of the summed embeddings, post-norm blocks, a pooler of the first token,
@@ -52,7 +53,7 @@ struct Bert : nn::Module {
 
   const BertConfig config;
   nn::Embedding words, positions, segments;  ///< summed for each token
-  nn::LayerNorm embedding_norm;              ///< norm of the summed embeddings
+  nn::LayerNorm embedding_norm;              ///< applied to the summed embeddings
   nn::Dropout dropout;                       ///< applied to the embeddings
   std::vector<nn::Block> blocks;             ///< the encoder, post-norm
   nn::Linear pooler;                         ///< dim -> dim
@@ -68,9 +69,9 @@ struct Bert : nn::Module {
   Tensor pooled(const Tensor& hidden) const;
   /// Returns vocabulary logits of each token: hidden (..., dim) -> (..., vocab).
   Tensor word_logits(const Tensor& hidden) const;
-  /// Returns logits and targets of both tasks. Throws Error if no token of the batch is masked.
+  /// Returns logits and targets of both tasks. Throws Error if the batch has no token to predict.
   BertAnswers answers(const MaskedBatch& batch) const;
-  /// Returns both losses of a batch. Throws Error if no token of the batch is masked.
+  /// Returns both losses of a batch. Throws Error if the batch has no token to predict.
   BertLosses losses(const MaskedBatch& batch) const {
     const BertAnswers a = answers(batch);
     return {cross_entropy(a.word_logits, a.words), cross_entropy(a.next_logits, a.next)};

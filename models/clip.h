@@ -25,7 +25,7 @@ struct TextEncoder : nn::Module {
   nn::Embedding tokens;           ///< (vocab, text_dim)
   const Tensor positions;         ///< (1, context, text_dim)
   std::vector<nn::Block> blocks;  ///< pre-norm
-  nn::LayerNorm ln_f;             ///< norm of the last block's output
+  nn::LayerNorm ln_f;             ///< applied to the last block's output
   bool causal;                    ///< tokens attend only to themselves and earlier tokens
   Pooling pooling;                ///< features: output of the last token, or mean over tokens
   int64_t recompute;              ///< see ViTConfig

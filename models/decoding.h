@@ -16,7 +16,7 @@ namespace gradus::models {
 
 /// A batch of sequences that a model continues, and the model's state after the tokens read so far
 /// (key/value caches, recurrent states). A generative model has a function decoder() that returns a
-/// Decoder. Use it under NoGrad, and under EvalMode unless dropout should stay on.
+/// Decoder. Use a Decoder under NoGrad, and under EvalMode to turn dropout off.
 class Decoder {
  public:
   virtual ~Decoder() = default;
@@ -25,7 +25,8 @@ class Decoder {
   /// Reads the next tokens of each row, ids (rows, T) with T <= room(). Returns the logits of the
   /// token after the last: (rows, vocab).
   virtual Tensor next_logits(const Tensor& ids) = 0;
-  /// Replaces the state of each row i by the state of row rows[i]: rows (rows) int64.
+  /// Replaces the state of each row i by the state of row rows[i]. `rows` is (number of rows)
+  /// int64.
   virtual void reorder(const Tensor& rows) = 0;
   /// Returns how many more tokens a row can read.
   virtual int64_t room() const = 0;
@@ -36,8 +37,8 @@ class Decoder {
 };
 
 namespace internal {
-/// Throws Error unless ids are a non-empty (B, T) of int64. The message begins with `op` and calls
-/// the ids `what`, for example "target ids".
+/// Throws Error unless ids are a non-empty int64 tensor (B, T). The message begins with `op` and
+/// calls the ids `what`, for example "target ids".
 void check_ids(const char* op, const char* what, const Tensor& ids);
 /// Throws Error unless beams >= 1 and sources * beams <= 2^24. The message begins with `op`.
 void check_beams(const char* op, int64_t sources, int64_t beams);
@@ -49,7 +50,7 @@ class SourceRows {
  public:
   SourceRows() = default;
   /// Assigns `beams` consecutive rows to each source. Throws Error if gradients are being recorded
-  /// or check_beams() rejects the numbers. All messages of this class begin with `op`.
+  /// or if check_beams() throws. All messages of this class begin with `op`.
   SourceRows(const char* op, int64_t sources, int64_t beams);
   int64_t size() const { return std::ssize(source_); }
   /// Returns the index of each row's source: (rows) int64. With it, index_select expands a tensor
@@ -100,12 +101,12 @@ struct GenerateOptions {
   int64_t stop_token = -1;  ///< ends the text and is not part of it; -1 means none
   std::function<void(int64_t)> on_token = {};  ///< called with each new token
   std::function<bool()> stop_if = {};          ///< called after each new token; true ends the text
-  /// If not null, the log probability of each new token is appended. It is computed from the
-  /// model's own logits, before temperature, penalty and bias.
+  /// If not null, the log probability of each new token is appended to this vector. It is computed
+  /// from the model's own logits of the ids below `vocab`, before temperature, penalty and bias.
   std::vector<double>* log_probabilities = nullptr;
-  /// For prompts that continue an earlier text, such as a conversation. If not null, the list of
-  /// the tokens that the decoder has read: initially empty, and updated by generate(). If the
-  /// prompt begins with these tokens, generate() reads only the rest of the prompt.
+  /// If not null, the tokens that the decoder has read: an initially empty vector that generate()
+  /// updates. If the next prompt begins with these tokens, as in a conversation, generate() reads
+  /// only the rest of the prompt.
   std::vector<int64_t>* held = nullptr;
 };
 
@@ -114,7 +115,7 @@ class StopText {
  public:
   /// Throws Error if a stop string is empty.
   explicit StopText(std::vector<std::string> stops);
-  /// Appends `piece`. Returns the part of the text that is now certain not to belong to a stop
+  /// Appends `piece`. Returns the next part of the text, as far as it cannot belong to a stop
   /// string.
   std::string add(const std::string& piece);
   /// Returns whether the text contains a stop string.
@@ -132,7 +133,8 @@ namespace internal {
 /// A text to which tokens are appended, and its state in generate() and Server.
 class Continuation {
  public:
-  /// Throws Error unless prompt and options are valid for a decoder of this vocabulary size.
+  /// Throws Error if the prompt or an option is invalid for a decoder of this vocabulary size. An
+  /// invalid logit_bias makes add() throw instead.
   Continuation(int64_t vocab, const std::vector<int64_t>& prompt, const GenerateOptions& options);
   /// Returns true until the text is finished.
   bool running() const { return running_; }
@@ -175,15 +177,16 @@ struct BeamSearchOptions {
   int64_t start = -1;           ///< first token of a target; required
   int64_t stop = -1;            ///< token that ends a target; required
   int64_t beams = 1;            ///< beam width; 1 means greedy
-  int64_t tokens = 100;         ///< maximum length of a target without start and stop
+  int64_t tokens = 100;         ///< maximum length of a target, not counting start and stop
   double length_penalty = 0.6;  ///< alpha in Hypothesis::score
 };
 
 /// A target found by beam search.
 struct Hypothesis {
-  std::vector<int64_t> tokens;  ///< without start and stop
+  std::vector<int64_t> tokens;  ///< the target, without start and stop
   double log_probability = 0;   ///< of `tokens` and, if stopped, the stop token
-  double score = 0;      ///< log_probability / ((5 + n) / 6)^alpha, n = length of tokens and stop
+  double score = 0;      ///< log_probability / ((5 + n) / 6)^alpha, n: length, counting the stop
+                         ///< token
   bool stopped = false;  ///< true: ended with the stop token; false: cut off
 };
 

@@ -78,7 +78,7 @@ struct GPT : nn::Module {
   std::optional<nn::SinusoidalPositions> sinusoidal;  ///< only with sinusoidal positions
   nn::Dropout dropout;                                ///< applied to the embedded tokens
   std::vector<nn::Block> blocks;                      ///< pre-norm, causal
-  nn::Norm ln_f;                                      ///< norm of the last block's output
+  nn::Norm ln_f;                                      ///< applied to the last block's output
   nn::Linear head;                                    ///< dim -> vocab, without bias
   ///@{
   /// If embedding_shortcut: (layers - 1), the scalars a (initially 1) and b (initially 0) after

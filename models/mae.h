@@ -47,7 +47,7 @@ struct MAE : nn::Module {
   const Tensor mask_token;                ///< (1, 1, decoder_dim)
   const Tensor decoder_positions;         ///< (1, 1 + patches, decoder_dim), class token first
   std::vector<nn::Block> decoder_blocks;  ///< pre-norm
-  nn::LayerNorm decoder_norm;             ///< norm of the last decoder block's output
+  nn::LayerNorm decoder_norm;             ///< applied to the last decoder block's output
   nn::Linear decoder_head;                ///< decoder_dim -> pixels of a patch
   explicit MAE(const MAEConfig& config);
 

@@ -13,8 +13,8 @@
 namespace gradus::models {
 
 /// A model that SimCLR can train: it maps images to features and can be saved as a model folder
-/// (see model_folder.h). With config.classes = 0 it has no classification head. A head would not be
-/// trained by SimCLR.
+/// (see model_folder.h). With config.classes = 0 it has no classification head, which SimCLR would
+/// not train.
 template <class E>
 concept ImageEncoder = std::derived_from<E, nn::Module> &&
     requires(const E& encoder, typename E::Config& config, const Tensor& images) {

@@ -43,9 +43,9 @@ struct Transformer : nn::Module {
   nn::SinusoidalPositions positions;                 ///< added to source and target embeddings
   nn::Dropout dropout;                               ///< applied to the embedded tokens
   std::vector<nn::Block> encoder;                    ///< pre-norm if config.pre_norm
-  nn::LayerNorm encoder_norm;                        ///< norm of the encoder's output
+  nn::LayerNorm encoder_norm;                        ///< applied to the last encoder block's output
   std::vector<nn::DecoderBlock> decoder_blocks;      ///< pre-norm if config.pre_norm
-  nn::LayerNorm decoder_norm;                        ///< norm of the decoder's output
+  nn::LayerNorm decoder_norm;                        ///< applied to the last decoder block's output
   nn::Linear head;                                   ///< dim -> target_vocab
   explicit Transformer(const TransformerConfig& config);
 

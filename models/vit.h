@@ -10,7 +10,8 @@
 
 namespace gradus::models {
 
-/// The features of a whole image or text: the output at one token, or the mean of the outputs.
+/// How the features of a whole image or text are computed: as the output at one token, or as the
+/// mean of the outputs.
 enum class Pooling { token, mean };
 
 struct ViTConfig {
@@ -46,14 +47,14 @@ struct ViT : nn::Module {
   const Tensor positions;          ///< (1, 1 + patches, dim), class token first
   nn::Dropout dropout;             ///< applied to the class token and the embedded patches
   std::vector<nn::Block> blocks;   ///< pre-norm
-  nn::LayerNorm ln_f;              ///< norm of the last block's output
+  nn::LayerNorm ln_f;              ///< applied to the last block's output
   std::optional<nn::Linear> head;  ///< dim -> classes; none if classes is 0
   explicit ViT(const ViTConfig& config);
 
   /// Returns patch embeddings plus positions: images (B, channels, image, image) -> (B, patches,
   /// dim), with the patches row by row. Throws Error for images of another shape.
   Tensor embed(const Tensor& images) const;
-  /// Which tokens encode() returns.
+  /// The tokens whose outputs encode() returns.
   enum class Tokens { all, class_token };
   /// Encodes the class token and the embedded patches (B, n, dim), which may be a subset of the
   /// patches of an image. Returns (B, 1 + n, dim), class token first. With Tokens::class_token,

@@ -10,24 +10,26 @@
 namespace gradus::nn {
 
 struct MultiHeadAttentionOptions {
-  int64_t heads = 1;      ///< query heads; must divide dim unless key_dim and value_dim are set
-  int64_t kv_heads = 0;   ///< key/value heads, a divisor of `heads`; 0 means `heads`
+  int64_t heads = 1;      ///< number of query heads; must divide dim if key_dim or value_dim is 0
+  int64_t kv_heads = 0;   ///< number of key/value heads, a divisor of `heads`; 0 means `heads`
   int64_t key_dim = 0;    ///< size of each head's queries and keys; 0 means dim / heads
   int64_t value_dim = 0;  ///< size of each head's values; 0 means dim / heads
-  int64_t rotary = 0;     ///< rotary positions for at most this many tokens; 0 means none
+  int64_t rotary = 0;     ///< if > 0: use rotary positions, for at most this many tokens
   RotaryOptions frequencies = {};  ///< frequencies of the rotary positions
-  /// The `positions` of another layer, (rotary, key_dim), to share instead of computing them.
+  /// The table `positions` of another layer, (rotary, key_dim), to share. If undefined, the layer
+  /// computes its own table.
   Tensor positions = {};
   bool causal = false;    ///< tokens attend only to themselves and earlier tokens
   bool bias = true;       ///< add biases in both linear layers
   bool qkv_bias = false;  ///< add biases to queries, keys and values even if `bias` is false
-  double dropout = 0;     ///< probability, for attention weights and for the output
-  /// Tokens attend only to the last `window` tokens, themselves included. 0 means no limit; must be
-  /// 0 unless causal.
+  double dropout = 0;     ///< dropout probability of the attention weights and of the output
+  /// Tokens attend only to the last `window` tokens, themselves included. 0 means no limit; other
+  /// values require `causal`.
   int64_t window = 0;
   bool qk_norm = false;  ///< apply RMSNorm to each head's queries and keys, before rotary positions
   double eps = 1e-6;     ///< added to the mean square by qk_norm
-  /// Replaces the values v by a v + b first_values, with learned scalars a and b that start at 1/2.
+  /// Replaces the values v by a v + b first_values, see operator(). a and b are learned scalars
+  /// that start at 1/2.
   bool value_shortcut = false;
 };
 /// Multi-head self-attention or cross-attention: (B, T, dim) -> (B, T, dim). Vaswani et al. 2017,
@@ -49,7 +51,7 @@ struct MultiHeadAttention : Module {
   /// queries, keys and values. proj maps heads * value_dim to dim.
   Linear qkv, proj;
   ///@}
-  const Tensor positions;  ///< if rotary: (maximum length, key_dim); not in the state dict
+  const Tensor positions;  ///< if rotary: sines and cosines, (rotary, key_dim); not in state_dict()
   Dropout dropout;         ///< applied to attention weights and output
   std::optional<RMSNorm> q_norm, k_norm;  ///< if qk_norm: over key_dim, shared by all heads
   const Tensor value_shortcut;            ///< if value_shortcut: (2), the scalars a and b
@@ -58,13 +60,13 @@ struct MultiHeadAttention : Module {
   /// Computes self-attention. `mask` broadcasts to (B, heads, T, T). A bool mask is true where a
   /// token may attend to another; a floating mask is added to the scores. In a stack of layers with
   /// value_shortcut, `first_values` points to one tensor for all layers, undefined at first. The
-  /// first layer, created without the option, sets it to its values (B, T, kv_heads * value_dim);
-  /// the other layers read it.
+  /// first layer, created without the option, stores its values (B, T, kv_heads * value_dim) in
+  /// that tensor; the other layers read them.
   Tensor operator()(const Tensor& x, const Tensor& mask = {}, Tensor* first_values = nullptr) const;
   /// Computes self-attention of the next T tokens, x. They also attend to the cached tokens, and
-  /// are appended to the cache. Throws Error unless the attention is causal; T must be 1 if the
-  /// lengths of the cached sequences differ. `first_values` is that of the overload without a
-  /// cache, for these T tokens.
+  /// are appended to the cache. Throws Error if the attention is not causal, or if T > 1 and the
+  /// lengths of the cached sequences differ. `first_values` is used as in the overload without a
+  /// cache, for the values of these T tokens.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const;
   /// Returns an empty cache for `batch` sequences of up to `capacity` tokens.
   KeyValueCache make_cache(int64_t batch, int64_t capacity) const;

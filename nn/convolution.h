@@ -12,7 +12,7 @@ struct Conv2dLayerOptions {
   Size2d stride = 1, padding = 0, dilation = 1;  ///< see Conv2dOptions
   int64_t groups = 1;                            ///< number of channel groups
   bool bias = true;                              ///< add a bias per output channel
-  bool hidden = true;  ///< false for a layer that reads images, see Module::hidden_matrices
+  bool hidden = true;  ///< false for a model's input layer, see Module::hidden_matrices
 };
 /// Applies conv2d with learned filters: (N, in, H, W) -> (N, out, H', W').
 struct Conv2d : Module {
@@ -29,7 +29,7 @@ struct Conv1dLayerOptions {
   int64_t stride = 1, padding = 0, dilation = 1;  ///< see Conv1dOptions
   int64_t groups = 1;                             ///< number of channel groups
   bool bias = true;                               ///< add a bias per output channel
-  bool hidden = true;  ///< false for a layer that reads data, see Module::hidden_matrices
+  bool hidden = true;  ///< false for a model's input layer, see Module::hidden_matrices
 };
 /// Applies conv1d with learned filters: (N, in, L) -> (N, out, L').
 struct Conv1d : Module {
@@ -44,7 +44,7 @@ struct ConvTranspose2dLayerOptions {
   int64_t groups = 1;                                  ///< number of channel groups
   bool bias = true;                                    ///< add a bias per output channel
   Size2d dilation = 1;                                 ///< see ConvTranspose2dOptions
-  bool hidden = true;  ///< false for a layer that returns images, see Module::hidden_matrices
+  bool hidden = true;  ///< false for a model's output layer, see Module::hidden_matrices
 };
 /// Applies conv_transpose2d with learned filters: (N, in, H, W) -> (N, out, H', W').
 struct ConvTranspose2d : Module {
@@ -62,8 +62,8 @@ struct BatchNormOptions {
 };
 /// Batch normalisation of x (N, C, ...). Training mode normalises by the mean and variance of the
 /// batch and updates the running mean and variance (with the unbiased variance, as in PyTorch).
-/// Evaluation mode normalises by the running mean and variance. Unlike PyTorch, it has no
-/// num_batches_tracked.
+/// Evaluation mode normalises by the running mean and variance. Unlike PyTorch's, the state dict
+/// contains no num_batches_tracked.
 struct BatchNorm : Module {
   const Tensor weight, bias, running_mean, running_var;  ///< (C); weight and bias may be undefined
   double eps, momentum;                                  ///< see BatchNormOptions

@@ -30,19 +30,19 @@ class KeyValueCache {
   /// Returns a view of the cached keys, (B, Hk, length, key_dim). Positions after the end of a
   /// shorter sequence contain arbitrary finite numbers.
   Tensor keys() const { return view(k_); }
-  Tensor values() const { return view(v_); }  ///< the same for values: (B, Hk, length, value_dim)
+  Tensor values() const { return view(v_); }  ///< the cached values, (B, Hk, length, value_dim)
   /// Returns the attention mask (B, 1, 1, length) of the last token of each sequence: true at all
   /// keys of that sequence or, if window > 0, only at the last `window` of them.
   Tensor visible_to_last(int64_t window) const;
   /// Returns the number of cached tokens of each sequence.
   const std::vector<int64_t>& lengths() const { return lengths_; }
-  int64_t length() const;                         ///< cached tokens of the longest sequence
-  bool uneven() const;                            ///< whether lengths differ
+  int64_t length() const;  ///< number of cached tokens of the longest sequence
+  bool uneven() const;     ///< whether the lengths differ
   int64_t capacity() const { return capacity_; }  ///< maximum number of tokens per sequence
-  /// Returns the token before each token of x, (B, T, dim), for blocks with token_shift. x (B, T,
-  /// dim) are the next tokens that a sublayer of the block reads: sublayer 0 is attention, 1 the
-  /// MLP. The token before the first token of a sequence counts as 0. Saves the last token of x for
-  /// the next call.
+  /// Returns, for each token of x, the features of the token before it: (B, T, dim), for blocks
+  /// with token_shift. x (B, T, dim) is the input of a sublayer for the next T tokens; sublayer 0
+  /// is attention, 1 the MLP. Features before the first token of a sequence are 0. Saves the last
+  /// token of x for the next call.
   Tensor previous_tokens(size_t sublayer, const Tensor& x);
   /// Replaces each sequence i by the old sequence rows[i]; rows (B) int64.
   void reorder(const Tensor& rows);

@@ -14,9 +14,9 @@ struct LinearOptions {
   std::vector<int64_t> rows = {};  ///< number of rows of each matrix stacked in the weight;
                                    ///< empty: one matrix
 };
-/// Computes activation(x weight^T + bias), with the update of add_lora() if there is one. Only
-/// operator(), rows() and feed_forward() multiply by the weight: to support another kind of weight,
-/// change these three.
+/// Computes activation(x weight^T + bias + u), where u is the output of the update of add_lora(),
+/// if there is one. Only operator(), rows() and feed_forward() multiply by the weight: to support
+/// another kind of weight, change these three.
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
@@ -29,9 +29,9 @@ struct Linear : Module {
   /// Returns the dtype of inputs and outputs.
   Dtype dtype() const { return is_compressed(weight.dtype()) ? float32 : weight.dtype(); }
 };
-/// Returns second(activation(first(x))), or second(gated(first(x), activation)) if `is_gated`.
-/// Without `is_gated` and without updates in the layers, this is one op, which saves one hidden
-/// tensor for backward instead of two.
+/// Returns second(activation(first(x))), or second(gated(first(x), activation)) if `is_gated`. If
+/// not `is_gated` and neither layer has an update, this is one op, which saves one hidden tensor
+/// for backward instead of two.
 Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
                     const Linear& second, bool is_gated = false);
 

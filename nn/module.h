@@ -52,8 +52,8 @@ class Module {
   NamedTensors state_dict() const;
   /// Copies each tensor of `state` into the tensor with the same name. A tied parameter may appear
   /// under any of its names. If a name is missing, unexpected or given twice, or if a tensor has a
-  /// different shape or dtype, nothing is changed, and one Error lists these names. If `strict` is
-  /// false, missing and unexpected names are allowed.
+  /// different shape or dtype, changes nothing and throws one Error that lists these names. If
+  /// `strict` is false, missing and unexpected names are allowed.
   void load_state_dict(const NamedTensors& state, bool strict = true);
 
   /// Calls rule(name, parameter) for each of named_parameters(). The rule may overwrite the
@@ -71,7 +71,8 @@ class Module {
   /// new dtype, and clears the gradients of the converted tensors. If `dtype` is bfloat16 or int8,
   /// converts only weights marked by compressible(), such as those of Linear and Embedding, and
   /// freezes them; the model can then be used for inference, or to train other layers around these
-  /// weights. Throws Error, naming the parameter, if one cannot be converted.
+  /// weights. If a tensor cannot be converted, changes nothing and throws Error, which names the
+  /// tensor.
   void to(Dtype dtype);
 
   /// Returns the update of this linear layer, or null if it has none; see add_lora().
@@ -101,14 +102,15 @@ class Module {
   ///   weight(compressible(param("weight", {out, in}, init::kaiming_uniform())))
   Tensor compressible(Tensor parameter);
   /// Marks a registered parameter as the weight of a hidden layer, see hidden_matrices(). It may be
-  /// a matrix, the filters of a convolution, or several matrices stacked in one tensor; then `rows`
-  /// is the number of rows of each matrix.
+  /// a matrix, the filters of a convolution, or several matrices stacked in one tensor. For stacked
+  /// matrices, `rows` lists the number of rows of each.
   void hidden_weight(const Tensor& parameter, std::vector<int64_t> rows = {});
   /// Marks `weight`, the first parameter of this layer, as the matrix (out, in) of a linear map, so
   /// that add_lora() can give the layer an update. The layer must apply lora_update() if it is not
   /// null.
   void adaptable(const Tensor& weight) { registry_->adaptable = weight; }
-  /// Registers `value` as a buffer and returns it. state_dict() lists it if it is `persistent`.
+  /// Registers `value` as a buffer and returns it. state_dict() lists the buffer only if
+  /// `persistent` is true.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
   /// Registers the table values(float32) as a buffer that state_dict() does not list. When to()
   /// changes its dtype, the table is recomputed in the new dtype, because a converted table would
@@ -145,8 +147,8 @@ class Module {
     Tensor tensor = {};                    // for a parameter or buffer
     std::shared_ptr<Registry> child = {};  // for a child
     bool compressible = false, hidden = false;
-    std::vector<int64_t> rows = {};            // for a hidden weight: rows of its matrices
-    std::function<Tensor(Dtype)> values = {};  // for a table
+    std::vector<int64_t> rows = {};            // for a hidden weight: number of rows of each matrix
+    std::function<Tensor(Dtype)> values = {};  // for a table: computes it
   };
   struct Registry {
     std::vector<Entry> entries;

@@ -58,10 +58,10 @@ struct SinusoidalPositions : Module {
 };
 
 /// Returns an attention mask for rows x (B, T, ...) that contain several examples, one after
-/// another. The mask (B, 1, T, T) is true where key j is at or after the first token of query i's
-/// example, so it is meant for causal attention. `positions` (B, T) int64 counts the tokens of each
-/// example from 0. If it is undefined, the mask is undefined too. Throws Error if a position
-/// neither continues the count nor restarts it at 0.
+/// another. The mask (B, 1, T, T) is true where key j is not before the first token of query i's
+/// example; causal attention then hides the keys after the query. `positions` (B, T) int64 counts
+/// the tokens of each example from 0. If `positions` is undefined, so is the mask. Throws Error if
+/// a position neither continues the count nor restarts it at 0.
 Tensor same_example(const Tensor& x, const Tensor& positions);
 
 /// Returns x (B, T, dim) with the features of each token mixed with those of the previous token:
@@ -70,9 +70,9 @@ Tensor same_example(const Tensor& x, const Tensor& positions);
 /// previous token. Returns x if the weight is undefined. This is the token shift of RWKV (Peng et
 /// al. 2023, arXiv 2305.13048) with mu = 1 - weight, but RWKV has a mu for each projection.
 Tensor token_shift(const Tensor& x, const Tensor& weight, const Tensor& mask = {});
-/// Returns token_shift of x, the next tokens of cached sequences: the token before x comes from
-/// `cache`, which then saves the last token of x. `sublayer` is 0 for the block's attention, 1 for
-/// its MLP.
+/// Returns token_shift of x, the next tokens of the sequences in `cache`. The token before them
+/// comes from `cache`, which then saves the last token of x. `sublayer` is 0 for the block's
+/// attention, 1 for its MLP.
 Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache& cache, size_t sublayer);
 
 }  // namespace gradus::nn

@@ -12,7 +12,7 @@
 namespace gradus::nn {
 
 struct RNNOptions {
-  int64_t layers = 1;                          ///< stacked layers
+  int64_t layers = 1;                          ///< number of stacked layers
   bool bidirectional = false;                  ///< also run each layer in reverse
   bool bias = true;                            ///< add biases to the input's and the state's
                                                ///< contributions
@@ -75,7 +75,7 @@ struct RecurrentCell : Module {
   const RecurrentWeights weights;  ///< of one layer in one direction
 
   /// Returns the next state from x (B, input) and the previous state `before`. The h of the
-  /// returned state is the output. `before` has h (B, hidden) and, for LSTM, c (B, hidden);
+  /// returned state is the output. `before` contains h (B, hidden) and, for LSTM, c (B, hidden);
   /// undefined means zeros.
   RecurrentState operator()(const Tensor& x, const RecurrentState& before = {}) const;
 
@@ -133,7 +133,7 @@ struct Attention : Module {
   /// Returns the part of the score that depends on the keys only, to be computed once for any
   /// number of calls of attend(): (B, Tk, query_dim) or, for additive, (B, Tk, hidden).
   Tensor prepare(const Tensor& keys) const;
-  /// Computes the attention of operator(), with prepare(keys) instead of the keys.
+  /// Computes the same as operator(), from prepare(keys) instead of the keys.
   AttentionResult attend(const Tensor& queries, const Tensor& prepared, const Tensor& values,
                          const Tensor& mask = {}) const;
 

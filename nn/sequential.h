@@ -18,8 +18,8 @@ concept Layer = std::copy_constructible<L> && requires(L& layer, const Tensor& x
 /// Applies its layers one after the other. Without layers it returns its input. Example:
 ///   nn::Sequential net{nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1)};
 /// Braces are required; parentheses do not compile. C++ evaluates braces from left to right, so
-/// layers draw their weights in the order written. The arguments of a call may be evaluated in any
-/// order, so two compilers would make different nets from the same seed.
+/// layers draw their weights in the order written. Arguments in parentheses may be evaluated in any
+/// order: the same seed would give different nets with different compilers.
 /// Modules become children named by their index, as in PyTorch. In the example the names are "0"
 /// and "2", and the first parameter is "0.weight". A Module captured by a lambda is not registered:
 /// its parameters are neither listed nor trained.

@@ -16,25 +16,23 @@ Tensor residual(bool norm_first, const Norm& norm, const Tensor& x, const Sublay
 }
 
 struct BlockOptions {
-  int64_t heads = 1;                         ///< query heads; must divide dim unless head_dim > 0
-  int64_t kv_heads = 0;                      ///< key/value heads, a divisor of `heads`; 0 means
-                                             ///< `heads`
-  int64_t head_dim = 0;                      ///< size of an attention head; 0 means dim / heads
-  int64_t hidden = 0;                        ///< hidden size of the MLP; 0 means 4 * dim
+  int64_t heads = 1;     ///< number of query heads; must divide dim if head_dim is 0
+  int64_t kv_heads = 0;  ///< number of key/value heads, a divisor of `heads`; 0 means `heads`
+  int64_t head_dim = 0;  ///< size of an attention head; 0 means dim / heads
+  int64_t hidden = 0;    ///< hidden size of the MLP; 0 means 4 * dim
   Activation activation = Activation::gelu;  ///< activation of the MLP
   bool gated = false;                        ///< whether the MLP is gated, see MLPOptions
-  bool causal = false;              ///< tokens attend only to themselves and earlier tokens
-  bool bias = true;                 ///< add biases in all linear layers and norms
-  bool qkv_bias = false;            ///< add biases to queries, keys and values even if `bias` is
-                                    ///< false
-  double dropout = 0;               ///< probability, for attention weights and sublayer outputs
-  double hidden_dropout = 0;        ///< dropout probability in the MLP's hidden layer
-  bool norm_first = true;           ///< true: pre-norm; false: post-norm
+  bool causal = false;        ///< tokens attend only to themselves and earlier tokens
+  bool bias = true;           ///< add biases in all linear layers and norms
+  bool qkv_bias = false;      ///< add biases to queries, keys and values even if `bias` is false
+  double dropout = 0;         ///< dropout probability of attention weights and sublayer outputs
+  double hidden_dropout = 0;  ///< dropout probability in the MLP's hidden layer
+  bool norm_first = true;     ///< true: pre-norm; false: post-norm
   NormKind norm = NormKind::layer;  ///< kind of ln1, ln2 and ln3: LayerNorm or RMSNorm
   double eps = 1e-5;                ///< added by the norms to the variance or mean square
-  int64_t rotary = 0;               ///< rotary positions for at most this many tokens; 0 means none
+  int64_t rotary = 0;               ///< if > 0: use rotary positions, for at most this many tokens
   RotaryOptions frequencies = {};   ///< frequencies of the rotary positions
-  Tensor positions = {};            ///< a shared table, see MultiHeadAttentionOptions
+  Tensor positions = {};            ///< table to share, see MultiHeadAttentionOptions
   int64_t window = 0;               ///< window of causal attention, see MultiHeadAttentionOptions
   bool qk_norm = false;             ///< normalise queries and keys, see MultiHeadAttentionOptions
   bool value_shortcut = false;      ///< add first_values to the values, see
@@ -49,7 +47,7 @@ struct Block : Module {
   MultiHeadAttention attn;      ///< self-attention, dim -> dim
   Norm ln2;                     ///< norm of the MLP
   MLP mlp;                      ///< dim -> dim
-  const Tensor shift1, shift2;  ///< if token_shift: (dim), for the inputs of attention and MLP
+  const Tensor shift1, shift2;  ///< if token_shift: weights (dim) for attention and MLP
   Block(int64_t dim, const BlockOptions& options);
 
   /// Applies the block to x. mask and first_values are those of MultiHeadAttention.
@@ -78,11 +76,11 @@ struct Block : Module {
 };
 
 struct LlamaBlockOptions {
-  int64_t heads = 1;       ///< query heads; must divide dim
-  int64_t kv_heads = 0;    ///< key/value heads, a divisor of `heads`; 0 means `heads`
+  int64_t heads = 1;       ///< number of query heads; must divide dim
+  int64_t kv_heads = 0;    ///< number of key/value heads, a divisor of `heads`; 0 means `heads`
   int64_t hidden = 0;      ///< hidden size of the SwiGLU; 0 means SwiGLU::hidden_size(dim)
   int64_t context = 1024;  ///< maximum number of tokens
-  double dropout = 0;      ///< probability, for attention weights and sublayer outputs
+  double dropout = 0;      ///< dropout probability of attention weights and sublayer outputs
   int64_t window = 0;      ///< window of attention, see MultiHeadAttentionOptions; 0 means none
 };
 /// Returns the decoder block of Llama: pre-norm with RMSNorm, rotary positions, SwiGLU, no biases.

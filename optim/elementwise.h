@@ -21,10 +21,10 @@ class ElementwiseOptimizer : public GroupOptimizer {
   template <class T>
   struct Chunk {
     int64_t n;                ///< number of elements
-    T* param;                 ///< updated by the rule
-    const T* grad;            ///< before clipping
-    T* state[max_state];      ///< in the order of the constructor's `states`; null after these
-    double lr, weight_decay;  ///< of the group; lr includes lr_scale
+    T* param;                 ///< the elements, updated by the rule
+    const T* grad;            ///< their gradient before clipping
+    T* state[max_state];      ///< in the order of the constructor's `states`; null after the last
+    double lr, weight_decay;  ///< those of the group; lr includes lr_scale
     double grad_scale;        ///< for clipping: the rule must multiply gradients by this
     int64_t step;             ///< number of this update of the parameter, from 1
   };

@@ -16,7 +16,7 @@ struct MuonOptions {
   bool nesterov = true;     ///< orthogonalise (1 - momentum) g + momentum m instead of m
   double weight_decay = 0;  ///< each step multiplies p by 1 - lr * weight_decay
   bool cautious = false;    ///< decay only the elements that the update moves towards 0
-  int64_t steps = 5;        ///< Newton-Schulz steps
+  int64_t steps = 5;        ///< number of Newton-Schulz steps
 };
 
 /// For each matrix p (rows, columns) with gradient g:
@@ -25,8 +25,8 @@ struct MuonOptions {
 /// All directions of a matrix move by about the same amount, including directions with small
 /// gradients. Embeddings, output layers, biases and norms need another optimiser, see
 /// CombinedOptimizer. Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
-/// networks"; `cautious`: Chen et al. 2025, arXiv 2510.12402. The bits do not depend on the number
-/// of threads.
+/// networks"; `cautious`: Chen et al. 2025, arXiv 2510.12402. The bits of the result do not depend
+/// on the number of threads.
 class Muon : public GroupOptimizer {
  public:
   /// Throws Error, naming the parameter, if a parameter has fewer than 2 axes, or if the rows of

@@ -20,9 +20,9 @@ Tensor newton_schulz(const Tensor& matrices, int64_t steps = 5);
 
 namespace internal {
 
-/// Replaces the contiguous matrix `x` by the result of `steps` steps. Inside a parallel loop it
-/// runs on the calling thread, otherwise on all threads. The bits do not depend on the number of
-/// threads.
+/// Replaces the contiguous matrix `x` (rows, cols) by the result of `steps` steps. Runs on the
+/// calling thread inside a parallel loop, otherwise on all threads. The bits of the result do not
+/// depend on the number of threads.
 template <class T>
 void newton_schulz(int64_t rows, int64_t cols, int64_t steps, T* x);
 

@@ -115,9 +115,9 @@ class GroupOptimizer : public Optimizer {
   /// A parameter that a step updates, with its gradient and state.
   struct Update {
     const Tensor& param;            ///< to be written in place
-    Tensor grad;                    ///< contiguous, not clipped
-    std::span<const Tensor> state;  ///< in the order of states()
-    double lr, weight_decay;        ///< of the group; lr includes lr_scale
+    Tensor grad;                    ///< its gradient, contiguous and not clipped
+    std::span<const Tensor> state;  ///< its states, in the order of states()
+    double lr, weight_decay;        ///< those of the group; lr includes lr_scale
     int64_t step;                   ///< number of this update of the parameter, from 1
     size_t index;                   ///< position among the parameters of all groups
   };
@@ -178,8 +178,8 @@ class TensorOptimizer : public GroupOptimizer {
   struct Parameter {
     Tensor param;               ///< the parameter itself
     Tensor grad;                ///< a copy of the gradient, after clipping
-    std::vector<Tensor> state;  ///< in the order of states()
-    double lr, weight_decay;    ///< of the group; lr includes lr_scale
+    std::vector<Tensor> state;  ///< its states, in the order of states()
+    double lr, weight_decay;    ///< those of the group; lr includes lr_scale
     int64_t step;               ///< number of this update of the parameter, from 1
   };
 

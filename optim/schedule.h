@@ -37,9 +37,9 @@ struct DecayOptions {
 double linear(int64_t step, const DecayOptions& options);
 
 using CosineOptions = DecayOptions;  ///< see DecayOptions
-/// Warms up linearly to lr, then follows min_lr + (lr - min_lr) (1 + cos(pi x)) / 2, where x goes
-/// from 0 at step `warmup` to 1 at step `steps`, then stays at min_lr. Loshchilov & Hutter 2017,
-/// arXiv 1608.03983, without restarts.
+/// Warms up linearly to lr, then returns min_lr + (lr - min_lr) (1 + cos(pi x)) / 2, where x rises
+/// from 0 at step `warmup` to 1 at step `steps`. Returns min_lr from then on. Loshchilov & Hutter
+/// 2017, arXiv 1608.03983, without restarts.
 double cosine(int64_t step, const CosineOptions& options);
 
 struct StableDecayOptions {

@@ -1,6 +1,6 @@
 #pragma once
-// WeightAverage: a running mean of the weights over the last steps. It often scores better than the
-// weights themselves.
+// WeightAverage: a running mean of the weights over the last steps. A model with the mean often
+// scores better than with the weights themselves.
 
 #include "gradus/core/files/named_tensors.h"
 
@@ -8,7 +8,7 @@ namespace gradus::optim {
 
 /// Running means of parameters. The t-th update() (from 1) sets each mean to d mean + (1 - d) param
 /// with d = min(decay, t / (9 + t)), so that the first weights are soon forgotten. Polyak &
-/// Juditsky 1992; Tarvainen & Valpola 2017, arXiv 1703.01780.
+/// Juditsky 1992; Tarvainen & Valpola 2017, arXiv 1703.01780. Example:
 ///   optim::WeightAverage average(model.parameters(), 0.999);
 ///   ... optimizer.step();  average.update(); ...
 ///   { optim::WeightAverage::Applied applied(average);  evaluate(model); }

@@ -23,9 +23,9 @@ struct GradcheckResult {
 };
 
 /// Compares f's gradients with the central difference (f(x + eps) - f(x - eps)) / (2 eps), element
-/// by element, for every floating output and every input that requires grad. Two values agree if
-/// |analytic - numeric| <= atol + rtol |numeric|. Inputs that require grad must be float64, without
-/// elements that share memory, and f must depend on nothing but its inputs.
+/// by element, for every floating-point output and every input that requires grad. Two values agree
+/// if |analytic - numeric| <= atol + rtol |numeric|. Inputs that require grad must be float64, and
+/// no two of their elements may share memory. f must depend on nothing but its inputs.
 GradcheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options = {});
 

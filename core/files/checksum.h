@@ -9,13 +9,13 @@
 
 namespace gradus::internal {
 
-/// A checksum of four 64-bit chains. The data's 64-bit word i extends chain i mod 4 by one step of
-/// XXH64. A step is a bijection of the chain and of the word, so a change within one word always
-/// changes the checksum.
+/// A checksum of four 64-bit numbers, called chains. The data's 64-bit word i updates chain i mod 4
+/// by one step of XXH64. For a fixed word, a step is a bijection of the chain, and for a fixed
+/// chain a bijection of the word. A change within one word therefore always changes the checksum.
 class Checksum {
  public:
-  /// Adds n bytes, padded with zeros to a multiple of 32. If all calls but the last add a multiple
-  /// of 32 bytes, the checksum does not depend on how the data is divided among calls.
+  /// Adds n bytes, padded with zeros to a multiple of 32 bytes. If n is a multiple of 32 in all
+  /// calls but the last, the checksum does not depend on how the data is divided among calls.
   void add(const void* bytes, size_t n) {
     const char* from = static_cast<const char*>(bytes);
     for (; n >= sizeof(Words); n -= sizeof(Words), from += sizeof(Words))

@@ -5,13 +5,13 @@
 
 namespace gradus {
 
-/// Returns the content of a file. Throws Error naming the file if it cannot be read.
+/// Returns the content of a file. Throws Error, naming the file, if the file cannot be read.
 std::string read_file(const std::string& path);
 
-/// Replaces the file at `path` atomically: after an Error or a crash, the file is either unchanged
-/// or complete. The content is written to `path`.tmp, which is renamed to `path` once it is on
-/// disk. Threads and processes that write the same path wait for each other. A leftover `path`.tmp
-/// is reused.
+/// Replaces the content of the file at `path` by `bytes`, atomically: after an Error or a crash,
+/// the file is either unchanged or complete. The bytes are first written to `path`.tmp. Once they
+/// are on disk, this file is renamed to `path`. Threads and processes that write the same path wait
+/// for each other. A `path`.tmp left over from a crash is overwritten.
 void write_file_atomically(const std::string& path, const std::string& bytes);
 
 }  // namespace gradus

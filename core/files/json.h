@@ -6,15 +6,16 @@
 
 namespace gradus::internal {
 
-/// Returns the value of JSON text. Throws Error on invalid JSON, numbers out of range, duplicate
-/// names in an object, zero bytes and nesting deeper than 16 levels. The message begins with
-/// `what`, for example "the header", and gives the position of the faulty byte if it is known.
+/// Parses JSON text. Throws Error on invalid JSON, numbers out of range, duplicate keys in an
+/// object, NUL bytes and nesting deeper than 16 levels. The message begins with `what`, for example
+/// "the header", and states the position of the faulty byte if known.
 nlohmann::json parse_json(const char* what, const std::string& text);
 
-/// Returns the string object[key]. Throws Error naming the key if it is missing or not a string.
+/// Returns the string object[key]. Throws Error, naming the key, if the key is missing or its value
+/// is not a string.
 std::string json_text(const nlohmann::json& object, const char* key);
 
-/// Returns a value as text for messages: one line of ASCII, shortened if it is long.
+/// Returns a JSON value as text for messages: one line of ASCII, shortened if long.
 std::string shown(const nlohmann::json& value);
 
 }  // namespace gradus::internal

@@ -1,6 +1,6 @@
 #pragma once
-// Functions and types for parameters that modules and optimisers share: load_named copies tensors
-// by name, and StackedMatrices describes the matrices that a parameter contains.
+// Used by both modules and optimisers: load_named, which copies tensors by name, and
+// StackedMatrices, which describes the matrices that a parameter contains.
 
 #include "gradus/core/files/safetensors.h"
 
@@ -16,11 +16,11 @@ struct StackedMatrices {
 };
 
 /// Copies each tensor of `state` into the tensor with the same name in `target`. If a tensor has
-/// several names in `target`, `state` may contain just one of them. If a name is missing,
-/// unexpected or given twice, or if a tensor has another shape or dtype, throws one Error for all
-/// of these and changes nothing. The message begins with `op` and lists at most ten names per kind.
-/// If `strict` is false, missing and unexpected names are ignored. `state` may share memory with
-/// `target`: the values before the call are copied.
+/// several names in `target`, `state` need contain only one of them. If a name is missing,
+/// unexpected or given twice, or if a tensor has the wrong shape or dtype, changes nothing and
+/// throws one Error. Its message begins with `op` and lists all problems, with at most ten names
+/// per kind of problem. If `strict` is false, missing and unexpected names are ignored. `state` may
+/// share memory with `target`: the values before the call are copied.
 void load_named(const char* op, const NamedTensors& target, const NamedTensors& state,
                 bool strict = true);
 

@@ -20,7 +20,8 @@ class File {
   File& operator=(const File&) = delete;
 
   int descriptor() const { return ::fileno(file_); }
-  /// Checks the last system call: throws Error with the reason from errno if `ok` is false.
+  /// Throws Error with the reason from errno if `ok` is false. `ok` is whether the last system call
+  /// succeeded.
   void succeeded(bool ok) const;
   /// Returns the size in bytes. Throws Error unless this is a regular file.
   uint64_t size() const;

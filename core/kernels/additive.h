@@ -1,6 +1,7 @@
 #pragma once
-// Scores of additive attention. The composed form is composed_scores in core/ops/additive.cpp. It
-// stores three tensors (batch, queries, keys, hidden); these kernels store none.
+// The scores of additive attention, and their gradients. The composed form is composed_scores in
+// core/ops/additive.cpp. It stores three tensors (batch, queries, keys, hidden); these kernels
+// store none.
 
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/partials.h"
@@ -28,8 +29,8 @@ void additive_scores(const AdditiveSizes& n, const T* q, const T* k, const T* v,
 }
 
 /// Overwrites dq, dk and dv with the gradients of q, k and v, where d is the gradient of the
-/// scores. The work is split by batch entry and by block of hidden units. Each piece computes its
-/// own part of dq, dk and the partial sums of dv.
+/// scores. The work is split into pieces, one per batch entry and block of hidden units. A piece
+/// writes its own elements of dq, dk and the partial sums of dv, which are then added up.
 // long: one parameter per array of the formula.
 template <class T>
 void additive_scores_backward(const AdditiveSizes& n, const T* q, const T* k, const T* v,

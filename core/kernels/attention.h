@@ -57,9 +57,9 @@ struct Attention {
 };
 
 /// What the backward pass needs to recompute a row of weights as exp(score - shift) * factor. shift
-/// is the row's largest score, and factor is 1 / sum(exp(score - shift)). They are not combined to
-/// shift + log(sum), because a large shift would cost log(sum) its precision. shift and factor are
-/// 0 for a query that sees no key.
+/// is the row's largest score, and factor is 1 / sum(exp(score - shift)). They are not combined
+/// into shift + log(sum), because a large shift would cost log(sum) its precision. shift and factor
+/// are 0 for a query that sees no key.
 template <class T>
 struct RowSoftmax {
   T shift, factor;
@@ -69,7 +69,7 @@ template <class T>
 struct AttentionForward {
   Heads<const T> q, k, v;
   Heads<T> out;
-  RowSoftmax<T>* rows;  ///< (batch, heads, queries), for a backward pass; null if there is none
+  RowSoftmax<T>* rows;  ///< (batch, heads, queries); null if no backward pass follows
 };
 template <class T>
 struct AttentionBackward {

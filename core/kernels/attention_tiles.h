@@ -9,7 +9,8 @@
 
 namespace gradus::kernel::detail {
 
-/// Minimum number of multiplications per chunk of a parallel loop over queries, and over tiles.
+/// Minimum number of multiplications per chunk of a parallel loop over queries (min_query_work) or
+/// over tiles (min_tile_work).
 inline constexpr int64_t min_query_work = int64_t{1} << 16, min_tile_work = int64_t{1} << 19;
 
 template <class T>
@@ -36,8 +37,9 @@ struct Rows {
   T* at(int64_t i) const { return data + i * stride; }
 };
 
-/// Copies n rows of `dim` elements, `stride` apart, into `space`, multiplied by `factor` and padded
-/// with zeros to whole vectors.
+/// Copies n rows of `dim` elements to `space`, multiplied by `factor` and padded with zeros to
+/// whole vectors. The rows to copy start at `first` and lie `stride` elements apart. Returns the
+/// copy.
 template <class T>
 Rows<const T> scaled_rows(T factor, const T* first, int64_t stride, int64_t n, int64_t dim,
                           T* space) {
@@ -66,10 +68,10 @@ int64_t copy_size(int64_t n, int64_t dim) {
   return padded<T>(dim) == dim ? 0 : n * padded<T>(dim);
 }
 
-/// Returns n rows in which to accumulate sums for `result`. They are the rows of `result` if `dim`
-/// is a multiple of the vector length. Otherwise they are rows in `space`, and close_sums later
-/// copies them to `result`. They start at 0 if `fresh`, else at the values in `result`. If `result`
-/// is null, so are the returned rows.
+/// Returns n rows in which to accumulate sums for `result`: the rows of `result` if `dim` is a
+/// multiple of the vector length, else rows in `space`, which close_sums later copies to `result`.
+/// The sums start at 0 if `fresh`, else at the values in `result`. If `result` is null, the
+/// returned rows are null too.
 template <class T>
 Rows<T> open_sums(T* result, int64_t stride, int64_t n, int64_t dim, bool fresh, T* space) {
   const int64_t width = padded<T>(dim);

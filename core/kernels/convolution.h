@@ -46,8 +46,8 @@ void pad_planes(const Planes& p, int64_t channels, const T* from, T* to) {
 
 namespace detail {
 
-// Computes R rows by N vectors of C = A B, or of C += A B if Add. Element (r, p) of A is a[rows[r]
-// + places[p]]. Otherwise the same as gemm_block.
+// Computes R rows by N vectors of C = A B, or of C += A B if Add, as gemm_block does, except that
+// element (r, p) of A is a[rows[r] + places[p]].
 template <class T, bool Add, int64_t R, int64_t N>
 inline void window_block(int64_t k, const T* a, const int64_t* rows, const int64_t* places,
                          const T* panel, T* c, int64_t ldc) {
@@ -84,8 +84,8 @@ inline void window_rows(int64_t m, int64_t k, const T* a, const int64_t* rows,
 }  // namespace detail
 
 /// Computes C (m, cols) = A B, or C += A B if `add`. Element (r, p) of A is a[rows[r] + places[p]].
-/// B is the first `cols` columns of a panel of k rows and panel_cols columns. Whole vectors of C
-/// are written, so each of its rows must have space for them.
+/// B is the first `cols` columns of a panel of k rows and panel_cols columns. Only whole vectors of
+/// C are written, so each row of C must have space for `cols` rounded up to whole vectors.
 template <class T>
 void window_gemm(bool add, int64_t m, int64_t cols, int64_t k, const T* a, const int64_t* rows,
                  const int64_t* places, const T* panel, T* c, int64_t ldc) {

@@ -36,14 +36,14 @@ struct ConvolutionShape {
 
 namespace detail {
 
-/// The windows along one axis of a padded plane. Window i starts at windows[i], and its result goes
-/// to targets[i]. Filter tap taps[j] is multiplied by the element at windows[i] + places[j].
+/// The windows along one axis of a padded plane. Window i starts at windows[i], and its result is
+/// stored at targets[i]. Filter tap taps[j] is multiplied by the element at windows[i] + places[j].
 struct AxisSweep {
   std::vector<int64_t> windows, targets, places, taps;
 };
 
 /// Up to `most` windows that are computed together. Window r starts at begins[r] in a padded plane,
-/// and its result goes to targets[r] in a result plane.
+/// and its result is stored at targets[r] in a result plane.
 struct WindowBlock {
   static constexpr int64_t most = 512;
   int64_t count, begins[most], targets[most];
@@ -136,9 +136,9 @@ void pack_panels(int64_t k, int64_t columns, T* to, At at) {
       for (int64_t c = j; c < j + width; ++c) *to++ = c < columns ? at(p, c) : T{0};
 }
 
-/// Correlates images with filters. Channels are split into groups, and a part is one group of one
-/// image. The result of a part is one product: windows (count, k) times filters (k, out), with k =
-/// in * taps.
+/// Correlates images with filters. The channels of an image are split into groups, and one group of
+/// one image is called a part. The result of a part is one product: windows (count, k) times
+/// filters (k, out), with k = in * taps.
 template <class T>
 struct Correlation {
   const Sweep& sweep;
@@ -236,12 +236,12 @@ void Correlation<T>::run() const {
   });
 }
 
-/// Computes the gradient of the weight. For each group it is the transpose of a matrix (rows, out)
-/// with rows = in * taps: the sum over images n of (windows of x[n])^T dy[n]. The work is divided
-/// among threads by parts (ranges of images), by groups and, if there are few parts and groups, by
-/// shares of a group's input channels. Each part has its own sums (groups, rows, columns), where
-/// columns is `out` rounded up to whole panels. The sums are added in the order of the parts. To
-/// limit memory, there are fewer parts if the sums are large.
+/// Computes the gradient of the weight. For each group, the gradient is the transpose of a matrix
+/// (rows, out) with rows = in * taps: the sum over images n of (windows of x[n])^T dy[n]. The work
+/// is divided among threads by parts (ranges of images), by groups and, if there are few parts and
+/// groups, by shares of a group's input channels. Each part has its own sums (groups, rows,
+/// columns), where columns is `out` rounded up to whole panels. The sums are added in the order of
+/// the parts. To limit memory, there are fewer parts if the sums are large.
 template <class T>
 class WeightGradient {
  public:

@@ -13,8 +13,8 @@ namespace gradus::kernel {
 /// Elements per chunk of work: enough to be worth a thread, few enough for a core's L2 cache.
 inline constexpr int64_t elementwise_grain = 16384;
 
-/// Walks N operands together over one shape, with axes merged where all operands' strides allow.
-/// Operand 0 is the output.
+/// Walks N operands together over one shape. Axes are merged where the strides of all operands
+/// allow it. Operand 0 is the output.
 template <int N>
 struct Walk {
   Shape shape;                   // merged axes, at least one

@@ -14,7 +14,7 @@
 
 namespace gradus::kernel {
 
-/// Elements in `pieces` runs of n contiguous elements. The first run starts at x. Each further run
+/// `pieces` runs of n contiguous elements each. The first run starts at x, and each further run
 /// starts `step` elements after the start of the previous run.
 template <class T>
 struct Pieces {
@@ -22,7 +22,7 @@ struct Pieces {
   int64_t n, pieces = 1, step = 0;
 };
 
-/// Returns the means of f(v).first and of f(v).second over all elements v. Elements are converted
+/// Returns two means over all elements v: of f(v).first and of f(v).second. Elements are converted
 /// to S before f is applied.
 template <class S, class T, class F>
 [[gnu::always_inline]] inline std::pair<double, double> means_of(const Pieces<T>& all, F f) {
@@ -37,8 +37,8 @@ template <class S, class T, class F>
   return {first / count, second / count};
 }
 
-/// Returns mean and variance of all elements, computed in S; if not `centred`, 0 and the mean
-/// square. Because of rounding, the mean of x - mean is not exactly 0. Mean and variance are
+/// Returns the mean and the variance of all elements or, if not `centred`, 0 and the mean square.
+/// Computes in S. Because of rounding, the mean of x - mean is not exactly 0. Mean and variance are
 /// corrected for this: Chan, Golub, LeVeque 1983, "Algorithms for Computing the Sample Variance".
 template <class S, class T>
 std::pair<double, double> moments_in(const Pieces<T>& all, bool centred) {
@@ -52,10 +52,10 @@ std::pair<double, double> moments_in(const Pieces<T>& all, bool centred) {
   return {static_cast<double>(center) + rest, std::max(square - rest * rest, 0.0)};
 }
 
-/// Returns mean and variance (divisor: the number of elements) of all elements; if not `centred`, 0
-/// and the mean square. Computes in T, and again in double if the variance is not finite or if
-/// variance and eps are both below 1e-30. If eps >= 1e-30, a variance below 1e-30 may be rounded
-/// to 0.
+/// Returns the mean and the variance (divisor: the number of elements) of all elements or, if not
+/// `centred`, 0 and the mean square. Computes in T, and again in double if the variance is not
+/// finite or if variance and eps are both below 1e-30. If eps >= 1e-30, a variance below 1e-30 may
+/// be rounded to 0.
 template <class T>
 std::pair<double, double> mean_and_variance(const Pieces<T>& all, double eps, bool centred) {
   const auto moments = moments_in<T>(all, centred);

@@ -91,7 +91,7 @@ template <class... Floats>
   return multiply_add(polynomial(x, rest...), x, c0);
 }
 
-// Evaluates a polynomial of high degree four coefficients at a time (Estrin's scheme). This takes
+// Evaluates a polynomial of high degree by Estrin's scheme, four coefficients at a time. This takes
 // two more multiplications than Horner's rule, but the dependency chain is a third as long: short
 // enough for out-of-order execution to hide.
 // long: the parameters are a polynomial's coefficients.
@@ -128,7 +128,7 @@ template <class... Floats>
   return f + multiply_add(f * f, multiply_add(f, p, -0.5f), base);
 }
 
-// Returns sin(x + quarters pi / 2). Reduces x to r = x - n pi / 2 with |r| <= pi / 4. pi / 2 is
+// Returns sin(x + quarters * pi / 2). Reduces x to r = x - n * pi / 2 with |r| <= pi / 4. pi / 2 is
 // split into three parts. The product of n with the first part is exact, and so is the difference
 // between x and this product.
 [[gnu::always_inline]] inline float sin_from(float x, uint32_t quarters) {
@@ -264,8 +264,8 @@ template <class T>
 }
 inline double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
-/// Returns sin x within 2 ulp (1.54) for |x| <= 1e5. The error grows with |x|. For |x| >= 1e7 no
-/// digit is correct: use std::sin there.
+/// Returns sin x within 2 ulp (1.54) for |x| <= 1e5. The error grows with |x|. For |x| >= 1e7 the
+/// result is meaningless: use std::sin there.
 [[gnu::always_inline]] inline float sin(float x) { return detail::sin_from(x, 0); }
 inline double sin(double x) { return std::sin(x); }
 

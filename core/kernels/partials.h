@@ -9,8 +9,8 @@
 
 namespace gradus::kernel {
 
-/// Returns the number of rows per chunk: 32 KB or 1/32 of all rows, whichever is more, so that
-/// there are few partial sums. It is at most 1,024, to keep float32 sums accurate.
+/// Returns the number of rows per chunk: 32 KB of rows or 1/32 of all rows, whichever is more, so
+/// that there are few partial sums. The number is at most 1,024, to keep float32 sums accurate.
 inline int64_t rows_per_partial(int64_t rows, int64_t row_bytes) {
   const int64_t many = std::max(32768 / std::max<int64_t>(row_bytes, 1), (rows + 31) / 32);
   return std::clamp<int64_t>(many, 1, 1024);

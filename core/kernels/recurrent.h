@@ -26,8 +26,8 @@ struct CellForward {
   int64_t H;
   const T *x, *z;  ///< (gates * H): the contributions of the input and of h to the gates
   T *h, *c;        ///< the state before the step; overwritten with the state after it
-  T *y, *c_after;  ///< further copies of h and c after the step
-  T* kept;         ///< (Cell::kept * H): what backward needs; may be z
+  T *y, *c_after;  ///< where to write further copies of h and c after the step
+  T* kept;         ///< (Cell::kept * H): where to write what backward needs; may be z
 };
 template <class T>
 struct CellBackward {
@@ -152,7 +152,7 @@ struct RecurrentForward {
   int64_t z_stride;  ///< row stride of z; 0 if all rows share one z
   const T *h0, *c0;
   T *y, *h_last, *c_last;
-  T *kept, *c;  ///< saved for a backward pass; null if there is none
+  T *kept, *c;  ///< saved for backward; null if no backward pass follows
 };
 template <class T>
 struct RecurrentBackward {

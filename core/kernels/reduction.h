@@ -15,8 +15,8 @@
 
 namespace gradus::kernel {
 
-/// How to sum x over some of its axes. The other axes are kept: they are the axes of the result y,
-/// which is contiguous.
+/// Describes how to sum x over some of its axes. The other axes are kept: they are the axes of the
+/// result y, which is contiguous.
 struct SumPlan {
   Shape kept, kept_x, kept_y;                   // outer kept axes: sizes, strides in x and in y
   Shape reduced, reduced_x;                     // outer reduced axes: sizes, strides in x
@@ -79,8 +79,8 @@ inline int64_t sum_pieces(int64_t n, int64_t units) {
   return std::clamp<int64_t>(n / reduction_grain, 1, max_pieces);
 }
 
-/// Returns the sum of term(x[i * stride]) for i in [0, n). Blocks are summed in vector loops, and
-/// the block sums are added in Acc.
+/// Returns the sum of term(x[i * stride]) for i in [0, n), accumulated in Acc. Each block of
+/// elements is summed in a vector loop, in the type that `term` returns.
 template <class Acc, class X, class Term>
 Acc sum_strided(const X* x, int64_t n, int64_t stride, const Term& term) {
   using Value = decltype(term(*x));
@@ -106,7 +106,7 @@ template <class Acc, class X, class Y, class Term, class Finish>
 void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const Finish& finish) {
   const int64_t outputs = plan.kept.numel(), outer = plan.reduced.numel();
   const int64_t length = outer * plan.inner;
-  // Sums elements [begin, end) of the elements of output k. `from` points to element 0.
+  // Returns the sum of terms [begin, end) of output k. `from` points to the element of term 0.
   auto sum_range = [&](const X* from, int64_t k, int64_t begin, int64_t end) {
     auto term_k = [&term, k](X v) { return term(v, k); };
     if (outer == 1)
@@ -146,8 +146,8 @@ void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const 
   }
 }
 
-/// The rows [begin, end) of `width` columns whose sums are computed together. The first column
-/// belongs to output k.
+/// Rows [begin, end) of `width` columns, whose sums are computed together. The first column belongs
+/// to output k.
 struct ColumnPart {
   int64_t k, width, begin, end;
 };

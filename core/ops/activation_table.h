@@ -1,7 +1,7 @@
 #pragma once
-// Defines every activation: its value and slope for kernels, and its gradient composed of ops.
-// Pointwise ops and fused layers share these definitions. A new activation needs a struct and a
-// table entry here, and an enum entry and a function in ops/activation.h.
+// Defines every activation: value and slope of a number, for kernels, and the gradient of a tensor,
+// composed of ops. Pointwise ops and fused layers share these definitions. A new activation needs a
+// struct and a table entry here, and an enum entry and a function in ops/activation.h.
 
 #include <tuple>
 
@@ -84,7 +84,7 @@ struct Gelu {
     return kernel::gelu_with_slope(x);
   }
   static Tensor gradient(const Tensor& dy, const Tensor& input) {
-    const Tensor x = clamp(input, -40, 40);  // for larger |x| the slope is 0 or 1
+    const Tensor x = clamp(input, -40, 40);  // for |x| > 40 the slope rounds to 0 or 1
     const Tensor cdf = (erf(x * std::sqrt(0.5)) + 1.0) * 0.5;
     const Tensor pdf = exp(x * x * -0.5) * (1 / std::sqrt(2 * std::numbers::pi));
     return dy * (cdf + x * pdf);
@@ -99,7 +99,7 @@ struct GeluTanh {
     return kernel::gelu_tanh_with_slope(x);
   }
   static Tensor gradient(const Tensor& dy, const Tensor& input) {
-    const Tensor x = clamp(input, -30, 30);  // for larger |x| the slope is 0 or 1
+    const Tensor x = clamp(input, -30, 30);  // for |x| > 30 the slope rounds to 0 or 1
     const double k = std::sqrt(2 / std::numbers::pi), c = 0.044715;
     const Tensor x2 = x * x, t = tanh(x * (1.0 + x2 * c) * k);
     const Tensor slope = (1.0 - t * t) * (1.0 + x2 * (3 * c)) * k;
@@ -129,7 +129,8 @@ struct QuickGelu : Swish<1702> {
   static constexpr const char* name = "quick_gelu";
 };
 
-// The gradient is computed from the input x, because the output x^2 may under- or overflow.
+// gradient() needs the input x: the output relu(x)^2 can underflow or overflow where the slope,
+// 2 relu(x), does not.
 struct ReluSquared {
   static constexpr const char* name = "relu_squared";
   static constexpr bool from_output = false;

@@ -10,16 +10,16 @@
 namespace gradus {
 
 struct AttentionOptions {
-  bool causal = false;  ///< query i sees only keys j <= i + (Tk - Tq); the last query sees all
-  /// A tensor that broadcasts to the shape of the weights, (..., H, Tq, Tk). A bool mask is true
-  /// where a query may attend to a key. A floating mask is added to the scores.
+  bool causal = false;  ///< query i sees only keys j <= i + (Tk - Tq); the last query sees all keys
+  /// A tensor that broadcasts to the shape of the attention weights, (..., H, Tq, Tk). A bool mask
+  /// is true where a query may attend to a key. A floating mask is added to the scores.
   Tensor mask = {};
   double dropout = 0;                ///< probability of dropping a weight, in training mode only
   std::optional<double> scale = {};  ///< factor of q k^T; 1/sqrt(D) by default
-  /// The most keys that a query sees: the last key that `causal` allows and the window - 1 keys
-  /// before it. 0 means no limit; other values require `causal`. The kernels skip all other keys,
-  /// so their time grows with T * window instead of T^2. Beltagy et al. 2020, arXiv 2004.05150,
-  /// section 3.1; Jiang et al. 2023, arXiv 2310.06825.
+  /// Maximum number of keys that a query sees: the last key that `causal` allows and the window - 1
+  /// keys before it. 0 means no limit; other values require `causal`. The kernels skip the keys
+  /// outside the window, so their time grows with T * window instead of T^2. Beltagy et al. 2020,
+  /// arXiv 2004.05150, section 3.1; Jiang et al. 2023, arXiv 2310.06825.
   int64_t window = 0;
 };
 
@@ -39,8 +39,8 @@ Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
 /// computed with basic ops. The weights of a query that sees no key are 0.
 Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOptions& options = {});
 
-/// During its lifetime, records the weights of each attention call on this thread, to show what a
-/// model attends to. To obtain them, each call also computes attention_weights. The recorded
+/// While it exists, records the weights of each attention call on the thread that constructed it,
+/// to show what a model attends to. Each call then also computes attention_weights(). The recorded
 /// weights are outside the graph.
 class AttentionTrace {
  public:
@@ -48,13 +48,12 @@ class AttentionTrace {
   ~AttentionTrace();
   AttentionTrace(const AttentionTrace&) = delete;
   AttentionTrace& operator=(const AttentionTrace&) = delete;
-  /// Returns whether a trace is open on this thread.
+  /// Returns whether this thread has a trace.
   static bool active() { return current() != nullptr; }
   /// The recorded weights, one tensor (B, H, Tq, Tk) per attention call.
   const std::vector<Tensor>& weights() const { return weights_; }
-  /// Records the weights of attention that other ops compute: calls the function `weights` and
-  /// appends the tensor that it returns. Does nothing if no trace is open on this thread or if
-  /// recomputing() is true.
+  /// Appends weights(), a tensor (B, H, Tq, Tk), to this thread's trace, for attention that other
+  /// ops compute. Does not call `weights` if there is no trace or if recomputing() is true.
   template <class Weights>
   static void add(Weights&& weights) {
     if (AttentionTrace* trace = current(); trace && !recomputing())

@@ -15,8 +15,8 @@ struct Blocks {
   }
 };
 
-/// A contiguous form of x, outside the graph, whose last axis is x's axis `dim`: `rows` rows of n
-/// elements.
+/// The elements of x, outside the graph, as a contiguous tensor with axis `dim` moved to the end:
+/// `rows` rows of n elements.
 struct AxisRows {
   Tensor tensor;
   int dim;
@@ -36,7 +36,7 @@ struct AxisRows {
   Shape output(KeepDim keep) const { return keep.on ? kept : kept.without(dim); }
   /// Returns the shape that `tensor` would have if its rows had `k` elements.
   Shape rows_of(int64_t k) const { return tensor.shape().with(-1, k); }
-  /// Returns y, which has shape rows_of(k) for some k, with its last axis moved back to `dim`.
+  /// Returns y, of shape rows_of(k) for any k, with its last axis moved back to `dim`.
   Tensor move_back(const Tensor& y) const {
     Shape order;
     for (int i = 0; i + 1 < y.rank(); ++i) order.push_back(i);

@@ -7,7 +7,8 @@
 namespace gradus {
 
 ///@{
-/// Returns an elementwise comparison or logical operation as a bool tensor without a gradient.
+/// Returns the result of an elementwise comparison or logical operation: a bool tensor without a
+/// gradient.
 Tensor eq(const Tensor& a, const Tensor& b);
 Tensor ne(const Tensor& a, const Tensor& b);
 Tensor lt(const Tensor& a, const Tensor& b);
@@ -47,8 +48,8 @@ inline Tensor operator>=(const Tensor& a, double b) { return ge(a, b); }
 inline Tensor operator>=(double a, const Tensor& b) { return le(b, a); }
 ///@}
 ///@{
-/// logical_not, logical_and and logical_or of bool tensors as operators. Next to & and |,
-/// comparisons need parentheses: (x > 0) & (x < 1).
+/// logical_not, logical_and and logical_or of bool tensors as operators. Write comparisons next to
+/// & and | in parentheses, as in (x > 0) & (x < 1): without them, GCC warns.
 inline Tensor operator!(const Tensor& x) { return logical_not(x); }
 inline Tensor operator&(const Tensor& a, const Tensor& b) { return logical_and(a, b); }
 inline Tensor operator|(const Tensor& a, const Tensor& b) { return logical_or(a, b); }

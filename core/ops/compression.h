@@ -13,19 +13,19 @@
 
 namespace gradus::internal {
 
-/// Returns a copy of x converted to `dtype`, for conversions from or to a compressed dtype,
-/// including from a dtype to itself. Throws Error if x is float64, int64 or bool, which cannot be
-/// compressed, or if `dtype` is int8 and x is not a matrix of finite elements.
+/// Returns a copy of x converted to `dtype`. At least one of the two dtypes must be compressed;
+/// they may be the same. Throws Error if x is float64, int64 or bool, which cannot be compressed,
+/// or if `dtype` is int8 and x is not a matrix of finite elements.
 Tensor recoded(const Tensor& x, Dtype dtype);
 /// Returns x converted to float32 if it is compressed, else x itself.
 Tensor floating(const Tensor& x);
 /// Returns rows [begin, end) of a matrix of float32, float64, bfloat16 or int8, as a view.
 Tensor rows_of(const Tensor& matrix, int64_t begin, int64_t end);
 /// Converts the floating and compressed tensors to `dtype` in place, so that all handles see the
-/// new dtype, and clears the gradients of those that it converts. Leaves int64 and bool tensors and
-/// those that have this dtype already unchanged. A tensor that becomes compressed no longer
-/// requires grad. If a tensor cannot be converted, changes nothing and throws Error; the message
-/// begins with `op` and names the tensor.
+/// new dtype, and clears the gradients of the converted tensors. Skips int64 and bool tensors, and
+/// tensors that already have this dtype. A tensor that becomes compressed no longer requires grad.
+/// If a tensor cannot be converted, changes nothing and throws Error; the message begins with `op`
+/// and names the tensor.
 void convert_in_place(const char* op, const NamedTensors& tensors, Dtype dtype);
 /// Copies the elements of `source` and, for int8, its scales to `to`. Both are compressed. Throws
 /// Error unless they are contiguous and have the same shape and dtype.

@@ -11,7 +11,7 @@ namespace gradus {
 
 struct ContrastiveOptions {
   double temperature = 0.1;  ///< divides the similarities
-  /// A tensor of one element that replaces `temperature` (for example CLIP's exp(-logit scale)).
+  /// A tensor of one element that replaces `temperature`, for example CLIP's exp(-logit_scale).
   Tensor learned_temperature = {};
   /// If true, sim(a, b) = a . b / (|a| |b|), or 0 for a zero vector; if false, sim(a, b) = a . b.
   bool cosine = true;
@@ -24,9 +24,9 @@ struct ContrastiveOptions {
 Tensor info_nce(const Tensor& anchors, const Tensor& positives, const Tensor& negatives,
                 const ContrastiveOptions& options = {});
 
-/// Returns the InfoNCE loss of each query's own key against all keys: queries (N, D), keys (M, D).
-/// targets (N), int64, contains the index of each query's own key. This loss and those below
-/// compute the similarities in blocks of 256 queries and store one block at a time.
+/// Returns the InfoNCE loss of queries (N, D) over keys (M, D). targets (N), int64, contains the
+/// index of each query's own key. This loss and those below compute the similarities in blocks of
+/// 256 queries and store one block at a time.
 Tensor contrastive_cross_entropy(const Tensor& queries, const Tensor& keys, const Tensor& targets,
                                  const ContrastiveOptions& options = {});
 

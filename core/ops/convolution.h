@@ -26,7 +26,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
 struct Conv1dOptions {
   int64_t stride = 1;    ///< distance between neighbouring windows
   int64_t padding = 0;   ///< zeros added on each side
-  int64_t dilation = 1;  ///< distance between a window's elements
+  int64_t dilation = 1;  ///< distance between neighbouring elements of a window
   int64_t groups = 1;    ///< number of channel groups, each with its own filters
 };
 
@@ -40,12 +40,13 @@ struct ConvTranspose2dOptions {
   Size2d padding = 0;         ///< pixels that are cut off on each side of the result
   Size2d output_padding = 0;  ///< extra rows and columns at the bottom and right of the result
   int64_t groups = 1;         ///< number of channel groups, each with its own filters
-  Size2d dilation = 1;        ///< distance between a filter's elements in the result
+  Size2d dilation = 1;        ///< distance in the result between neighbouring elements of a filter
 };
 
 /// Returns the transposed convolution of x, which enlarges images (Zeiler et al. 2010): the
-/// gradient of conv2d's input, where x is the gradient of conv2d's output, plus a bias. Channel o
-/// of y starts at bias[o]. Then each pixel of x adds a multiple of the filter to its window:
+/// gradient of conv2d with respect to its input, if x is the gradient of its output, plus a bias.
+/// Channel o of y starts at bias[o]. Then each pixel of x adds a multiple of the filter to its
+/// window:
 ///   y[n, o, i s + u d - p, j s + v d - p] += weight[c, o, u, v] x[n, c, i, j]
 /// for stride s, dilation d, padding p, and each output channel o of c's group. Shapes:
 /// x (N, C, H, W), weight (C, O / groups, h, w), bias (O) or undefined -> (N, O, H', W'), with

@@ -61,13 +61,13 @@ class NestedList {
         is_bool_(list.size() > 0 &&
                  std::all_of(list.begin(), list.end(), [](const auto& x) { return x.is_bool_; })),
         list_(list) {}
-  /// Converts a variable of type std::initializer_list<double>, for example a parameter.
+  /// Converts a variable of type std::initializer_list<double>, for example a function parameter.
   template <class L>
   requires std::same_as<L, std::initializer_list<double>> NestedList(const L& list)
       : is_list_(true), list_(list.begin(), list.end()) {}
 
   bool is_list() const { return is_list_; }  ///< if false, this is a number
-  bool is_bool() const { return is_bool_; }  ///< all its numbers are bools; false if empty
+  bool is_bool() const { return is_bool_; }  ///< whether all its numbers are bools; false if empty
   const std::vector<NestedList>& list() const { return list_; }  ///< empty for a number
   /// Returns the number as a tensor element. Throws Error if T is int64 and the number is not an
   /// integer.
@@ -156,9 +156,9 @@ Tensor from_data(const std::vector<std::vector<T>>& rows) {
   }
   return from_data(values, {std::ssize(rows), static_cast<int64_t>(columns)});
 }
-/// Returns bytes, for example pixels, as floating-point values from 0 to 255. The character '7'
-/// becomes its code 55, not 7. Throws Error if the number of bytes is not shape.numel(). (from_data
-/// converts bytes to int64, as it does all integers.)
+/// Returns bytes, for example pixels, as floating-point values from 0 to 255. The byte of the
+/// character '7' becomes its code 55, not 7. Throws Error if the number of bytes is not
+/// shape.numel(). (from_data converts bytes to int64, as it does all integers.)
 Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtype = float32);
 
 // ---- memory of another owner ----
@@ -166,7 +166,7 @@ Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtyp
 /// Returns a tensor whose elements are those at `data`, without copying them. Writes to the tensor
 /// change the memory, and writes to the memory change the tensor. Strides count elements: element
 /// (i, j) is i * strides[0] + j * strides[1] elements after `data`. A stride of 0 repeats the
-/// elements along its axis, as expand() does, and the tensor cannot be changed in place. A bool is
+/// elements along its axis, as expand() does; the tensor then cannot be changed in place. A bool is
 /// a byte of value 0 or 1.
 ///
 /// `deleter` is called once with `data` when the last tensor, view or graph node that uses the

@@ -1,6 +1,6 @@
 #pragma once
 // Ops that read, write and add elements by index, and ops that compute indices and counts. Indices
-// are int64. If an index is out of range, they throw Error with its value and position.
+// are int64. An index out of range throws Error with its value and position.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -16,10 +16,10 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
 /// of src.
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src);
 ///@{
-/// Returns x with the elements at the positions along dim given by `index` replaced by those of src
-/// or by `value`. For rank 3 and dim = 1: out[i][index[i][j][k]][k] = src[i][j][k]. The shapes must
-/// be as in scatter_add. If an index repeats, the last element of src is used, and only that
-/// element gets a gradient.
+/// Returns x with elements replaced by those of src or by `value`, at the positions along dim given
+/// by `index`. For rank 3 and dim = 1: out[i][index[i][j][k]][k] = src[i][j][k]. The shapes must be
+/// as in scatter_add. If an index repeats, the last element of src is used, and only that element
+/// gets a gradient.
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src);
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value);
 ///@}
@@ -41,9 +41,9 @@ Tensor one_hot(const Tensor& ids, int64_t classes = -1, Dtype dtype = int64);
 /// NaN is not 0.
 Tensor nonzero(const Tensor& x);
 /// Returns how often each of 0, 1, ..., n - 1 occurs in the int64 vector x: (n), int64, where n is
-/// max(x) + 1 or minlength, whichever is larger. With weights, which have x's shape and a floating
-/// dtype, returns the sum of the weights where x is 0, 1, ... instead; gradients flow to the
-/// weights. Throws Error for negative elements of x.
+/// max(x) + 1 or minlength, whichever is larger. With weights (x's shape, a floating dtype), adds
+/// up the weights of the occurrences instead of counting them; gradients flow to the weights.
+/// Throws Error for negative elements of x.
 Tensor bincount(const Tensor& x, const Tensor& weights = {}, int64_t minlength = 0);
 /// Draws n indices for each row of probs (..., k), with probabilities proportional to the row's
 /// elements (its weights): (..., n), int64. Throws Error for negative, NaN or infinite weights and

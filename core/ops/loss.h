@@ -9,7 +9,7 @@ namespace gradus {
 enum class Reduction { mean, sum, none };
 
 struct CrossEntropyOptions {
-  Reduction reduction = Reduction::mean;  ///< mean by default
+  Reduction reduction = Reduction::mean;  ///< how the losses are reduced
   int64_t ignore_index = -100;            ///< targets with this value are ignored
   double label_smoothing = 0;             ///< eps: the target becomes (1 - eps) onehot + eps/C
   Tensor class_weights = {};              ///< a factor per class, (C); 1 if undefined
@@ -18,42 +18,44 @@ struct CrossEntropyOptions {
 /// are class indices, int64 (...), or probabilities of logits' shape and dtype. With class weights,
 /// each term of the sum is multiplied by the weight of its class. For class indices,
 /// Reduction::mean divides by the total class weight of the targets not ignored, and is NaN if that
-/// is 0. For probabilities, Reduction::mean divides by the number of examples.
+/// total is 0. For probabilities, Reduction::mean divides by the number of examples.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
                      const CrossEntropyOptions& options = {});
 struct NLLLossOptions {
-  Reduction reduction = Reduction::mean;  ///< mean by default
+  Reduction reduction = Reduction::mean;  ///< how the losses are reduced
   int64_t ignore_index = -100;            ///< targets with this value are ignored
   Tensor class_weights = {};              ///< a factor per class, (C); 1 if undefined
 };
-/// Returns -log_probs[target] over the last axis: log_probs (..., C) from log_softmax, targets
-/// class indices, int64 (...). Reduction::mean divides by the total class weight of the targets not
-/// ignored, and is NaN if all are ignored. cross_entropy fuses log_softmax and this loss.
+/// Returns -log_probs[target], times the weight of the target's class: log_probs (..., C) from
+/// log_softmax, targets (...), int64 class indices. Reduction::mean divides by the total class
+/// weight of the targets not ignored, and is NaN if all are ignored. cross_entropy fuses
+/// log_softmax and this loss.
 Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NLLLossOptions& options = {});
 struct KLDivOptions {
-  Reduction reduction = Reduction::mean;  ///< mean by default
-  bool log_target = false;                ///< whether the target is log-probabilities
+  Reduction reduction = Reduction::mean;  ///< how the losses are reduced
+  bool log_target = false;                ///< whether the target contains log-probabilities
 };
-/// Returns the elementwise Kullback-Leibler divergence t (log t - x), where x, `input`, are
-/// log-probabilities and t, `target`, are probabilities. It is 0 where t is 0 and x is finite. With
-/// log_target, the divergence is e^t (t - x). Reduction::mean divides by the number of elements.
-/// PyTorch's "batchmean" is kl_div(input, target, {.reduction = Reduction::sum}) / input.size(0).
+/// Returns the Kullback-Leibler divergence, t (log t - x) per element, where x = input contains
+/// log-probabilities and t = target contains probabilities. An element is 0 where t is 0 and x is
+/// finite. With log_target, t contains log-probabilities, and an element is e^t (t - x).
+/// Reduction::mean divides by the number of elements. PyTorch's "batchmean" is
+///   kl_div(input, target, {.reduction = Reduction::sum}) / input.size(0).
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options = {});
 
 /// Options of losses whose only option is the reduction.
 struct LossOptions {
-  Reduction reduction = Reduction::mean;  ///< mean by default
+  Reduction reduction = Reduction::mean;  ///< how the losses are reduced
 };
 /// Returns |input - target|. The gradient is 0 where the two are equal.
 Tensor l1_loss(const Tensor& input, const Tensor& target, const LossOptions& options = {});
 /// Returns (input - target)^2.
 Tensor mse_loss(const Tensor& input, const Tensor& target, const LossOptions& options = {});
-/// Returns max(0, 1 - t x) for scores x and targets t, each -1 or 1. The gradient is 0 where t x is
-/// 1. Throws Error for other targets. Cortes & Vapnik 1995.
+/// Returns max(0, 1 - t x) for scores x and targets t, which must be -1 or 1. The gradient is 0
+/// where t x is 1. Throws Error for other targets. Cortes & Vapnik 1995.
 Tensor hinge_loss(const Tensor& scores, const Tensor& targets, const LossOptions& options = {});
 
 struct SmoothL1LossOptions {
-  Reduction reduction = Reduction::mean;  ///< mean by default
+  Reduction reduction = Reduction::mean;  ///< how the losses are reduced
   double beta = 1;                        ///< the distance at which the loss becomes linear
 };
 /// Returns d^2 / (2 beta) where d < beta, else d - beta/2, with d = |input - target|. With beta = 0
@@ -62,10 +64,10 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target,
                       const SmoothL1LossOptions& options = {});
 
 struct MultiMarginLossOptions {
-  Reduction reduction = Reduction::mean;  ///< mean by default
+  Reduction reduction = Reduction::mean;  ///< how the losses are reduced
   double margin = 1;          ///< how far the true class's score should exceed the others
   int p = 1;                  ///< exponent, 1 or 2
-  Tensor class_weights = {};  ///< factor of the examples of each class, (C); 1 if undefined
+  Tensor class_weights = {};  ///< a factor per true class, (C); 1 if undefined
 };
 /// Returns w_t/C sum_{c != t} max(0, margin - x_t + x_c)^p for x (..., C), class indices t, int64
 /// (...), and class weights w. Reduction::mean divides by the number of examples. This is
@@ -74,20 +76,21 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& targets,
                          const MultiMarginLossOptions& options = {});
 
 struct BCEOptions {
-  Reduction reduction = Reduction::mean;  ///< mean by default
+  Reduction reduction = Reduction::mean;  ///< how the losses are reduced
   Tensor weights = {};  ///< a factor per element, broadcast to the input; 1 if undefined
 };
-/// Returns -(t log p + (1-t) log(1-p)) for probabilities p and targets t, with each logarithm
-/// clamped to at least -100. Reduction::mean divides by the number of elements, not by the sum of
-/// the weights. Throws Error if p is outside [0, 1]. For logits use
+/// Returns -(t log p + (1-t) log(1-p)) for probabilities p and targets t, multiplied by `weights`.
+/// Each logarithm is clamped to at least -100. Reduction::mean divides by the number of elements,
+/// not by the sum of the weights. Throws Error if p is outside [0, 1]. For logits use
 /// binary_cross_entropy_with_logits, which stays accurate where p would round to 0 or 1.
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
                             const BCEOptions& options = {});
 struct BCEWithLogitsOptions {
-  Reduction reduction = Reduction::mean;  ///< mean by default
+  Reduction reduction = Reduction::mean;  ///< how the losses are reduced
   Tensor weights = {};  ///< a factor per element, broadcast to the logits; 1 if undefined
   /// Factor w of the positive term, t log sigmoid(x), broadcast to the logits; 1 if undefined. With
-  /// w = (number of negatives) / (number of positives), both kinds have the same total weight.
+  /// w = (number of negatives) / (number of positives), positives and negatives have the same total
+  /// weight.
   Tensor positive_weights = {};
 };
 /// Returns -(w t log sigmoid(x) + (1-t) log(1 - sigmoid(x))) for logits x, targets t and w =

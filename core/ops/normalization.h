@@ -19,7 +19,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-6);
 /// The output of batch_norm, and the mean and variance used to normalise.
 struct BatchNormOutput {
-  Tensor y;          ///< x's shape
+  Tensor y;          ///< normalised x, of x's shape
   Tensor mean, var;  ///< (C), outside the graph; the divisor of var is the number of elements per
                      ///< channel
 };
@@ -33,18 +33,18 @@ BatchNormOutput batch_norm(const Tensor& x, const Tensor& weight = {}, const Ten
 /// variance, both (C).
 Tensor batch_norm_by(const Tensor& mean, const Tensor& var, const Tensor& x,
                      const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
-/// Returns x (N, C, ...) with the channels of each example split into `groups` groups and each
-/// group normalised by the formula of layer_norm, then scaled by weight and shifted by bias, each
-/// (C) or undefined. Wu & He 2018, arXiv 1803.08494.
+/// Splits the channels of x (N, C, ...) into `groups` groups, normalises each group of each example
+/// by the formula of layer_norm, then scales and shifts each channel by weight and bias, both (C)
+/// or undefined. Wu & He 2018, arXiv 1803.08494.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
 /// Returns x / max(|x|, eps) along dim with the p-norm |x| = (sum |x_i|^p)^(1/p), for p >= 1 or
-/// infinity. For finite x, neither |x| nor the gradient overflows.
+/// infinity. For finite x, |x| overflows neither in forward nor in backward.
 Tensor normalize(const Tensor& x, int64_t dim = 1, double eps = 1e-12, double p = 2);
 /// Returns the cosine of the angle between a and b (broadcast) along dim,
 ///   sum(a b) / (max(|a|, eps) max(|b|, eps)), as in PyTorch 1.13.
 /// Where eps replaces |a| or |b|, the gradient treats the replaced norm as a constant; PyTorch
-/// differentiates it there too.
+/// differentiates that norm too.
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim = 1, double eps = 1e-8);
 /// In training mode, sets each element to 0 with probability p and scales the others by 1/(1-p).
 /// The mask is drawn from the calling thread's generator. In evaluation mode, returns x. Srivastava

@@ -8,12 +8,12 @@ namespace gradus {
 
 /// Elements of a tensor x and their indices along an axis.
 struct ValuesAndIndices {
-  Tensor values;   ///< x's dtype
-  Tensor indices;  ///< int64
+  Tensor values;   ///< the elements, of x's dtype
+  Tensor indices;  ///< their indices along the axis, int64
 };
 ///@{
 /// Returns the maximum (minimum) along dim and the index of its first occurrence. If there is a
-/// NaN, the first NaN is the result. The gradient flows to that one element.
+/// NaN, the first NaN is the result. Only the returned element gets a gradient.
 ValuesAndIndices max(const Tensor& x, Axis dim, KeepDim keep = false);
 ValuesAndIndices min(const Tensor& x, Axis dim, KeepDim keep = false);
 ///@}
@@ -43,7 +43,7 @@ ValuesAndIndices topk(const Tensor& x, int64_t k, Axis dim = -1);
 ///@{
 /// Returns the median along dim and its index, or the median of all elements. Of an even number of
 /// elements the median is the lower of the two in the middle. If there is a NaN, the first NaN is
-/// the result. The gradient flows to that one element. Throws Error if there are no elements.
+/// the result. Only the returned element gets a gradient. Throws Error if there are no elements.
 ValuesAndIndices median(const Tensor& x, Axis dim, KeepDim keep = false);
 Tensor median(const Tensor& x);
 ///@}

@@ -7,7 +7,7 @@ namespace gradus {
 
 struct MaxPool2dOptions {
   Size2d stride = 0;    ///< 0 means the size of the kernel
-  Size2d padding = 0;   ///< on each side, at most half of the kernel; the maximum ignores it
+  Size2d padding = 0;   ///< pixels per side, at most half of the kernel; the maximum ignores them
   Size2d dilation = 1;  ///< distance between neighbouring elements of a window
 };
 /// Returns the maximum of each window of `kernel` pixels. The output has height
@@ -18,7 +18,7 @@ Tensor max_pool2d(const Tensor& x, Size2d kernel, const MaxPool2dOptions& option
 
 struct AvgPool2dOptions {
   Size2d stride = 0;              ///< 0 means the size of the kernel
-  Size2d padding = 0;             ///< zeros on each side, at most half of the kernel
+  Size2d padding = 0;             ///< zeros added on each side, at most half of the kernel
   bool count_include_pad = true;  ///< whether the mean also counts pixels of the padding
 };
 /// Returns the mean of each window. Sizes and errors are those of max_pool2d without dilation.
@@ -32,7 +32,7 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size);
 /// interpolation between the four nearest pixels of x.
 enum class Interpolation { nearest, bilinear };
 struct InterpolateOptions {
-  Interpolation mode = Interpolation::nearest;  ///< see interpolate()
+  Interpolation mode = Interpolation::nearest;  ///< how pixels are computed
   /// For bilinear: if true, aligns the centres of the corner pixels of x and the result; if false,
   /// the edges of the two images.
   bool align_corners = false;

@@ -11,8 +11,8 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
 /// Stacks along a new axis at `dim`. All shapes must agree. In a file that includes <stack> and has
 /// `using namespace std`, call it gradus::stack.
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
-/// Splits x into views of the given sizes along dim, as Tensor::split does, but with no limit on
-/// the number of views. (A Shape contains at most max_rank sizes.)
+/// Splits x into views of the given sizes along dim, as Tensor::split does, but into any number of
+/// views. (Tensor::split takes a Shape, which contains at most max_rank sizes.)
 std::vector<Tensor> split_into(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim);
 /// Returns the entries of x along dim, as views without that axis. Backward joins their gradients
 /// in one tensor, so backward of a loop over all entries takes time linear in x's size.

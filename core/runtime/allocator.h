@@ -18,11 +18,11 @@
 
 namespace gradus {
 
-/// Memory held by the allocator, in bytes, rounded up to the allocator's block sizes.
+/// The allocator's statistics. Sizes are in bytes and count whole blocks.
 struct MemoryStats {
-  int64_t live = 0;                ///< in use by tensors and kernels
+  int64_t live = 0;                ///< size of the blocks that tensors and kernels use
   int64_t peak = 0;                ///< maximum of `live` since reset_peak_memory()
-  int64_t cached = 0;              ///< freed and kept for reuse
+  int64_t cached = 0;              ///< size of the blocks that are freed and kept for reuse
   int64_t system_allocations = 0;  ///< number of allocations from the system
 };
 /// Returns the current statistics of all threads together.
@@ -34,8 +34,8 @@ void reset_peak_memory();
 /// Returns the cached blocks to the system.
 void release_cached_memory();
 
-/// Returns n * size, the bytes that n elements of `size` bytes need. Throws Error if n is negative
-/// or too large.
+/// Returns n * size, the number of bytes of an array of n elements of `size` bytes each. Throws
+/// Error if n is negative or too large.
 int64_t array_bytes(int64_t n, int64_t size);
 
 /// A block of memory shared by the tensors that view it. Under a sanitizer, blocks are not cached,
@@ -44,7 +44,7 @@ class Storage {
  public:
   /// Allocates `bytes` uninitialised bytes. Throws Error if out of memory.
   explicit Storage(int64_t bytes);
-  /// Refers to memory kept alive by `owner`.
+  /// Refers to existing memory, which `owner` keeps alive.
   Storage(std::shared_ptr<const void> owner, std::byte* data, int64_t bytes)
       : owner_(std::move(owner)), data_(data), bytes_(bytes) {}
   ~Storage();
@@ -54,8 +54,8 @@ class Storage {
   /// Returns a pointer to the first byte, aligned to 64 bytes unless the memory has an `owner`.
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }  ///< the size given to the constructor
-  /// Returns whether the memory belongs to an `owner`, which may read it even after the last tensor
-  /// is destroyed.
+  /// Returns whether the memory belongs to an `owner`. The owner may read the memory even after all
+  /// tensors in it are destroyed.
   bool has_owner() const { return owner_ != nullptr; }
 
   /// Number of in-place changes so far. A graph that saves a tensor notes this number, and backward

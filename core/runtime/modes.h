@@ -19,8 +19,9 @@ struct Modes {
 /// Returns the switches of the calling thread.
 Modes& modes();
 
-/// Sets one switch during its lifetime. Scopes may end in any order: the newest scope alive decides
-/// the value of its switch. A scope must be destroyed on the thread that created it.
+/// While it exists, sets one switch. If several scopes set the same switch, the newest that still
+/// exists decides its value. Scopes may end in any order, but a scope must be destroyed on the
+/// thread that created it.
 class ModeScope {
  public:
   ModeScope(bool Modes::*mode, bool value);
@@ -46,30 +47,30 @@ inline bool is_training() { return !core::modes().eval; }
 /// second run.
 inline bool recomputing() { return core::modes().recomputing; }
 
-/// Makes ops on this thread record gradients (true) or not (false) during its lifetime.
+/// While it exists, ops on this thread record gradients (true) or do not (false).
 struct GradMode : core::ModeScope {
   [[nodiscard]] explicit GradMode(bool on) : ModeScope(&core::Modes::grad, on) {}
 };
 
-/// Turns off the recording of gradients on this thread during its lifetime.
+/// While it exists, ops on this thread do not record gradients.
 struct NoGrad : GradMode {
   [[nodiscard]] NoGrad() : GradMode(false) {}
 };
 
-/// Makes layers on this thread behave as in evaluation (true: dropout is off) or as in training
-/// (false) during its lifetime.
+/// While it exists, layers on this thread behave as in evaluation (true: dropout is off) or as in
+/// training (false).
 struct EvalMode : core::ModeScope {
   [[nodiscard]] explicit EvalMode(bool on = true) : ModeScope(&core::Modes::eval, on) {}
 };
 
-/// During its lifetime, checks every op recorded on this thread and every backward rule run on it.
-/// An op that computes a NaN or an infinity from finite values, forward or backward, throws Error
-/// with the op's name.
+/// While it exists, this thread checks every op that it records and every backward rule that it
+/// runs. An op that computes a NaN or an infinity from finite values, forward or backward, throws
+/// Error with the op's name.
 struct AnomalyMode : core::ModeScope {
   [[nodiscard]] AnomalyMode() : ModeScope(&core::Modes::anomaly, true) {}
 };
 
-/// During its lifetime, float32 matrix products on this thread round their operands to bfloat16 and
+/// While it exists, float32 matrix products on this thread round their operands to bfloat16 and
 /// accumulate in float32. With AVX512_BF16 this is nearly twice as fast; in a build without it, the
 /// scope has no effect (see build_info()). The scope applies to matmul, linear layers and recurrent
 /// layers, and to the products in their gradients, even if backward runs after the scope has ended.

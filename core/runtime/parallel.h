@@ -1,5 +1,5 @@
 #pragma once
-// Vector loops, the floating-point mode of kernels, and OpenMP's thread setting. threads.h has
+// Vector loops, the floating-point mode of kernels, and OpenMP's thread setting. threads.h declares
 // parallel_for. Only this file and parallel.cpp use OpenMP.
 //
 // The threads of parallel_for are a pool, not an OpenMP team. The thread that calls a loop works
@@ -20,10 +20,9 @@
 
 namespace gradus {
 
-/// During its lifetime, this thread rounds to nearest, traps no floating-point exception and
-/// flushes denormals to zero (x86: FTZ and DAZ; aarch64: FZ). Every thread of a parallel loop
-/// creates one. The destructor restores the previous mode and, on x86, the previous exception
-/// flags.
+/// While it exists, its thread rounds to nearest, traps no floating-point exception and flushes
+/// denormals to zero (x86: FTZ and DAZ; aarch64: FZ). Every thread of a parallel loop creates one.
+/// The destructor restores the previous mode and, on x86, the previous exception flags.
 class FlushDenormals {
  public:
 #if defined(__x86_64__)
@@ -53,9 +52,9 @@ class FlushDenormals {
 };
 
 namespace internal {
-/// Counts the chunks of those loops of this process that used several threads. `moved` counts the
-/// chunks that ran on another thread than planned, so their data may have had to move between
-/// cores.
+/// Numbers of chunks, summed over all loops that this process ran on several threads. `run` counts
+/// all their chunks. `moved` counts the chunks that ran on another thread than planned, whose data
+/// may have had to move between cores.
 struct ChunkCounts {
   int64_t run = 0, moved = 0;
 };
@@ -63,8 +62,8 @@ ChunkCounts chunk_counts();
 }  // namespace internal
 
 /// Calls f(i) for i in [0, n) in one vector loop. Iterations must be independent. simd_for is
-/// always inlined and takes f by value: through a reference, the loop would reload the pointers
-/// that f captures for each element.
+/// always inlined and takes f by value: through a reference, each iteration would reload the
+/// pointers that f captures.
 template <class F>
 [[gnu::always_inline]] inline void simd_for(int64_t n, F f) {
 #pragma omp simd
@@ -114,8 +113,8 @@ template <class T, class F>
   return {firsts, seconds};
 }
 
-/// Returns the maximum of `start` and f(i) for i in [0, n), computed in one vector loop. Ignores
-/// NaN.
+/// Returns the maximum of `start` and of all f(i) for i in [0, n), computed in one vector loop.
+/// Ignores values f(i) that are NaN.
 template <class T, class F>
 [[gnu::always_inline]] inline T simd_max(int64_t n, T start, F f) {
   T m = start;

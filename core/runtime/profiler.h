@@ -10,18 +10,17 @@ namespace gradus {
 
 class ProfileScope;
 
-/// The cost of one op while a Profile was open.
+/// The total cost of all calls of one op that a Profile recorded.
 struct ProfileRow {
   std::string op;                          ///< the op's name
-  int64_t calls = 0;                       ///< forward calls
-  double forward_ms = 0, backward_ms = 0;  ///< total time
+  int64_t calls = 0;                       ///< number of forward calls
+  double forward_ms = 0, backward_ms = 0;  ///< total time in milliseconds
   double flops = 0, bytes = 0;  ///< FLOPs of matrix products; bytes moved, as reported by the op
 };
 
-/// Records the time of each op called on this thread and of each backward rule during its lifetime.
-/// If an op calls other ops, their time counts towards the outer op. If several profiles are open,
-/// only the newest records. Profiles may end in any order, on the thread that created them.
-/// Example:
+/// While it exists, records the time of each op and each backward rule that this thread runs. If an
+/// op calls other ops, their time counts towards the outer op. If several profiles exist, only the
+/// newest records. Profiles may end in any order, on the thread that created them. Example:
 ///   Profile profile;  train_step();  std::puts(profile.table().c_str());
 class Profile {
  public:
@@ -42,9 +41,9 @@ class Profile {
   std::map<std::string, ProfileRow, std::less<>> rows_;
 };
 
-/// Adds the time of its lifetime to the op `name` in this thread's newest Profile. Inside another
-/// scope it adds nothing, since the outer op's time includes it. Without a Profile its only cost is
-/// a test of a thread-local pointer.
+/// Measures the time from construction to destruction and adds it to the op `name` in this thread's
+/// newest Profile. A scope inside another scope adds nothing, since the outer scope measures the
+/// same time. Without a Profile, a scope only tests a thread-local pointer.
 class ProfileScope {
  public:
   explicit ProfileScope(const char* name, bool backward = false) {
@@ -55,7 +54,7 @@ class ProfileScope {
   }
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
-  /// Adds to the FLOPs and bytes of the op whose scope is the outermost one open.
+  /// Adds to the FLOPs and bytes of the op that is being timed, if any.
   static void count(double flops, double bytes) {
     if (current_) add(flops, bytes);
   }

@@ -15,8 +15,8 @@ struct RandomKey {
   uint64_t counter = 0;  ///< the counter of the first block of four words
 };
 
-/// Philox4x32-10: returns four random 32-bit words. For each key this is a bijection of the
-/// counter.
+/// Returns the four random 32-bit words that Philox4x32-10 computes from `counter` and `key`. For
+/// each key, this is a bijection from counters to words.
 inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
                                           std::array<uint32_t, 2> key) {
   // The 32-bit words are held in 64-bit variables, so that a loop over blocks vectorises without
@@ -37,8 +37,8 @@ inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
           static_cast<uint32_t>(c3)};
 }
 
-/// Returns the four random words of block `block` of an op: Philox's words for the counter
-/// key.counter + block and the key key.seed.
+/// Returns the four random words of block `block` of the op with this key. Philox's counter is
+/// key.counter + block, and Philox's key is key.seed.
 inline std::array<uint32_t, 4> philox(RandomKey key, uint64_t block) {
   const uint64_t counter = key.counter + block;
   return philox4x32({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0},
@@ -71,8 +71,8 @@ core::Generator& default_generator();
 void manual_seed(uint64_t seed);
 
 ///@{
-/// Returns a uniform number in [0, 1) with 24 (float) or 53 (double) random bits, computed from one
-/// word or from two.
+/// Returns a uniform number in [0, 1): a float with 24 random bits from one random word, or a
+/// double with 53 random bits from two.
 inline float uniform_float(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 inline double uniform_double(uint32_t high, uint32_t low) {
   return static_cast<double>(((static_cast<uint64_t>(high) << 32) | low) >> 11) * 0x1p-53;

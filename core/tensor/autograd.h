@@ -25,21 +25,21 @@ struct Edge {
   std::shared_ptr<Node> node;                              ///< null if the gradient flows to a leaf
   std::shared_ptr<TensorImpl> leaf;                        ///< null if the gradient flows to a node
   int index = 0;                                           ///< index among the node's outputs
-  explicit operator bool() const { return node || leaf; }  ///< whether it flows anywhere
+  explicit operator bool() const { return node || leaf; }  ///< whether the gradient flows anywhere
 };
 
-/// The data of a tensor, shared by its handles. Ops use the methods of Tensor wherever they
-/// suffice.
+/// What all handles of a tensor share: storage, shape, dtype and autograd state. Ops use the
+/// methods of Tensor wherever they suffice.
 struct TensorImpl {
-  std::shared_ptr<Storage> storage;  ///< shared by views
+  std::shared_ptr<Storage> storage;  ///< memory of the elements, shared by views
   Shape shape, strides;              ///< strides in elements, 0 along an expanded axis
-  int64_t offset = 0;                ///< of the first element in the storage, in elements
+  int64_t offset = 0;                ///< position of the first element in the storage, in elements
   Dtype dtype = Dtype::float32;      ///< type of the elements
-  Tensor scales;                     ///< of an int8 matrix: bfloat16 (rows, ceil(columns / 32))
+  Tensor scales;                     ///< for int8: scales, bfloat16 (rows, ceil(columns / 32))
   bool requires_grad = false;        ///< set for leaves; a tensor with a node always requires grad
   int output_index = 0;              ///< index among the node's outputs
   std::shared_ptr<Node> node;        ///< the recorded op that computed it; null for a leaf
-  Tensor grad;                       ///< accumulated by backward()
+  Tensor grad;                       ///< gradient accumulated by backward()
   /// A function registered by register_hook().
   struct Hook {
     int64_t id;                                 ///< the id that remove_hook() takes
@@ -56,9 +56,9 @@ Edge edge_of(const Tensor& x);
 /// starts `shift` elements after x's first element.
 Tensor view_of(const Tensor& x, const Shape& shape, const Shape& strides, int64_t shift = 0);
 
-/// Which inputs and outputs of an op its rule reads: bit i stands for tensor i, and bit 31 for all
-/// tensors from 31 on. The graph keeps these tensors for backward. Other tensors are freed as soon
-/// as the forward pass releases them.
+/// The set of an op's inputs and outputs that its rule reads. Bit i stands for tensor i, and bit 31
+/// for all tensors from 31 on. The graph keeps these tensors for backward. Other tensors are freed
+/// as soon as the forward pass releases them.
 struct Saves {
   uint32_t inputs = 0, outputs = 0;  ///< one bit per tensor
   /// Whether the op's outputs may be infinite, for example masked_fill with an infinite value. If
@@ -161,7 +161,7 @@ class Node : public std::enable_shared_from_this<Node> {
   Composed composed_;
   std::shared_ptr<internal::Segment> segment_;  // if set, recomputes dropped tensors; see segment.h
   bool freed_ = false;
-  bool bfloat16_ = modes().bfloat16;  // the op's mode, for the rule's products
+  bool bfloat16_ = modes().bfloat16;  // whether products of the rule round to bfloat16
 };
 
 /// The parts of record() and record_fused() that do not depend on the type of the rule.
@@ -171,13 +171,13 @@ struct Recorder {
   /// Records an op, fused if `composed` is not null. The caller has checked should_record(inputs).
   static void record(const char* name, const std::vector<Tensor>& outputs,
                      const std::vector<Tensor>& inputs, Saves saves, Rule rule, Composed composed);
-  /// Overwrites the outputs of a fused op with what `composed` returns. Records the basic ops that
-  /// `composed` calls instead of the fused op.
+  /// Overwrites the outputs of a fused op with what `composed` returns. The graph then contains the
+  /// basic ops that `composed` calls, and not the fused op.
   static void record_composed(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                               const Composed& composed);
 };
 
-/// Records an op that computed `outputs` from `inputs`; custom ops call it too. `rule` maps
+/// Records an op that computed `outputs` from `inputs`. Custom ops call record() too. `rule` maps
 /// gradients of the outputs to gradients of the inputs. Does nothing under NoGrad or if no input
 /// requires grad. `outputs` must be new tensors or views created by this op. A rule may capture
 /// numbers and tensors outside the graph (masks, indices, statistics) by value, but never the op's
@@ -191,8 +191,8 @@ void record(const char* name, const std::vector<Tensor>& outputs, const std::vec
 
 /// Records a fused op. Saves all inputs, whatever `saves` says, and the outputs that `saves` lists.
 /// Backward without create_graph runs `rule`, which may call kernels. With create_graph the engine
-/// differentiates `composed` instead: a function that maps aliases of the inputs to the output or
-/// to a vector of outputs.
+/// differentiates `composed` instead. `composed` maps aliases of the inputs to the output or to a
+/// vector of outputs.
 template <class ComposedFn, class RuleFn>
 void record_fused(const char* name, const std::vector<Tensor>& outputs,
                   const std::vector<Tensor>& inputs, Saves saves, ComposedFn&& composed,
@@ -215,15 +215,16 @@ void begin_in_place(const char* op, const Tensor& x);
 }  // namespace core
 
 struct GradOptions {
-  std::vector<Tensor> grad_outputs = {};  ///< one per output; 1 if not given, for an output of
-                                          ///< one element
+  std::vector<Tensor> grad_outputs = {};  ///< gradients of the outputs: none or one per output; a
+                                          ///< gradient not given or undefined is 1, and its output
+                                          ///< must then have one element
   bool create_graph = false;              ///< record the computation of the gradients
   bool retain_graph = false;              ///< keep the graph for another backward pass (implied by
                                           ///< create_graph)
   bool allow_unused = false;              ///< return undefined tensors for unused inputs
 };
 
-/// Returns d(outputs)/d(inputs) as new tensors with their own memory, in the order of inputs. No
+/// Returns d(outputs)/d(inputs) as new tensors with their own memory, in the order of `inputs`. No
 /// .grad is changed. The hooks of tensors whose gradients are computed run as in backward(). Throws
 /// Error if an input or an output does not require grad. Without allow_unused, also throws Error if
 /// an input is unused, that is, if no output depends on it.
@@ -231,9 +232,10 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
                          const GradOptions& options = {});
 
 /// Returns the graph of `root` in Graphviz's DOT language, drawn in micrograd's style: an ellipse
-/// per op, and a box per tensor with its name and shape, or for one element its name, value and
-/// gradient. Only leaves, the root and the tensors in `names` have boxes, since the graph does not
-/// hold other tensors. Also works after backward() has freed the saved tensors.
+/// per op and a box per tensor. A box shows the tensor's name and shape or, for a tensor of one
+/// element, its name, value and gradient. Only leaves, the root and the tensors in `names` have
+/// boxes, since the graph does not keep other tensors. Also works after backward() has freed the
+/// saved tensors.
 std::string to_dot(const Tensor& root,
                    const std::vector<std::pair<std::string, Tensor>>& names = {});
 

@@ -13,8 +13,8 @@
 namespace gradus {
 
 struct DerivativeOptions {
-  /// Record the computation of the derivative, so that the derivative can itself be differentiated
-  /// with respect to x, if x requires grad, and to the tensors that f captures.
+  /// Record the computation of the derivative. The derivative can then be differentiated with
+  /// respect to x, if x requires grad, and with respect to the tensors that f captures.
   bool create_graph = false;
 };
 

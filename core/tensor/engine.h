@@ -24,8 +24,8 @@ bool all_finite(const std::vector<Tensor>& tensors);
 /// In backward(), gradients of a leaf without hooks are added to its .grad directly. Gradients of a
 /// leaf with hooks are summed in a separate tensor. After the last node that uses the leaf has run,
 /// and before the next node runs, the hooks are called with the sum, and the result is accumulated
-/// in .grad. If one node completes several leaves, their hooks run in the order in which the leaves
-/// received their first gradients.
+/// in .grad. If one node completes the sums of several leaves, their hooks run in the order in
+/// which the leaves received their first gradients.
 class Engine {
  public:
   Engine(bool create_graph, bool retain_graph);
@@ -62,8 +62,8 @@ class Engine {
   /// Returns the tensor in which gradients along `edge` are summed, or null if there is none yet.
   Tensor* sum_at(const Edge& edge);
   /// Returns whether a rule may add directly to `sum`, the tensor in which the gradient of its op's
-  /// input `input` is summed. In anomaly mode, `sum` must be finite, and the engine checks it again
-  /// after the rule has run. Otherwise always true.
+  /// input `input` is summed. Always true, except in anomaly mode: then true if `sum` is finite,
+  /// and the engine checks `sum` again after the rule has run.
   bool may_write(int input, const Tensor& sum);
   void add_to(Tensor& sum, Tensor gradient);
   void accumulate_into(TensorImpl& tensor, Tensor gradient);  // into tensor.grad
@@ -75,8 +75,8 @@ class Engine {
   void complete_leaves();
   void complete(TensorImpl& leaf);
   /// Returns, for each leaf that queued nodes lead to, the number of the last node that will add to
-  /// the leaf's gradient. It is the smallest number of the nodes that use the leaf, since nodes run
-  /// in descending order.
+  /// the leaf's gradient. Since nodes run in descending order, that is the smallest number among
+  /// the nodes that use the leaf.
   std::unordered_map<const TensorImpl*, uint64_t> last_consumers() const;
 
   struct EarlierNode {
@@ -88,11 +88,11 @@ class Engine {
 
   const bool create_graph_, retain_graph_, anomaly_;
   bool pruned_ = false, incoming_finite_ = true;
-  std::vector<int> written_;  // in anomaly mode: inputs whose sums the running rule wrote to
+  std::vector<int> written_;  // in anomaly mode: inputs (indices) whose sums the rule changed
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, EarlierNode>
       queue_;
-  std::unordered_map<const Node*, std::vector<Tensor>> pending_;  // gradient sums per output of
-                                                                  // queued nodes
+  std::unordered_map<const Node*, std::vector<Tensor>> pending_;  // of queued nodes: one sum of
+                                                                  // gradients per output
   std::unordered_map<TensorImpl*, Tensor> leaf_sums_;
 
   // Leaves whose hooks have not been called yet. arrived_ lists the leaves added since the last
@@ -104,8 +104,8 @@ class Engine {
 
   std::unordered_set<const void*> targets_;  // the nodes or leaves of prune_to's inputs
   std::unordered_set<const Node*> needed_;   // nodes on a path to a target
-  std::unordered_map<const Node*, std::vector<Tensor>> captured_;  // gradients of the targets'
-                                                                   // outputs
+  std::unordered_map<const Node*, std::vector<Tensor>> captured_;  // of target nodes: one gradient
+                                                                   // per output
 };
 
 }  // namespace gradus::internal

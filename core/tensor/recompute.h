@@ -20,17 +20,17 @@ std::vector<Tensor> recompute_function(
 ///
 /// A copy of f is kept until backward has run, so what f refers to must live as long: capture
 /// models by reference and loop variables by value. The second call of f runs with the modes and
-/// the random numbers of the first, and must compute the same. Backward throws Error if the second
-/// call runs other ops, or ops on other shapes or other captured tensors, or if a tensor that f
-/// reads has been changed in place since the first call. A layer that updates its own state must
-/// check recomputing(), so as not to update it twice.
+/// the random numbers of the first, and must compute the same values. Backward throws Error if the
+/// second call runs other ops, or ops on other shapes or other captured tensors, or if a tensor
+/// that f reads has been changed in place since the first call. A layer that updates its own state
+/// must check recomputing(), so as not to update it twice.
 template <class F>
 std::vector<Tensor> recompute(F f, const std::vector<Tensor>& inputs) {
   return core::recompute_function(std::move(f), inputs);
 }
 
-/// Returns f(inputs...), and recomputes it in backward like the overload above. f takes tensors as
-/// separate arguments and returns a tensor or a vector of tensors. Example:
+/// Returns f(inputs...) and runs f again in backward, as the overload above does. f takes tensors
+/// as separate arguments and returns a tensor or a vector of tensors. Example:
 ///   Tensor y = recompute([&](const Tensor& x) { return block(x); }, x);
 template <class F, std::same_as<Tensor>... Inputs>
 auto recompute(F f, const Inputs&... inputs) {

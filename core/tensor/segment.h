@@ -1,10 +1,10 @@
 #pragma once
 // The implementation of recompute(). The first run of the function records its graph as usual. Then
-// its nodes drop their saved tensors and refer to a Segment instead. When the engine first reaches
-// one of these nodes, the segment runs the function again and compares the new nodes with the old
-// ones. It moves the saved tensors of the new nodes to the old nodes and discards the new graph.
-// Pruned passes, hooks and gradients of gradients therefore see a single graph, as they do without
-// recompute().
+// the nodes of this graph drop their saved tensors and refer to a Segment instead. When the engine
+// first reaches one of these nodes, the segment runs the function again and compares the new nodes
+// with the old ones. It moves the saved tensors of the new nodes to the old nodes and discards the
+// new graph. Pruned passes, hooks and gradients of gradients therefore see a single graph, as they
+// do without recompute().
 
 #include <unordered_map>
 
@@ -14,15 +14,15 @@
 
 namespace gradus::internal {
 
-/// Lists the ops that this thread records during its lifetime. If recordings are nested, each of
-/// them lists the ops.
+/// While it exists, collects the ops that its thread records in the graph. If Recordings are
+/// nested, an op is added to all of them.
 class Recording {
  public:
   struct Op {
     std::weak_ptr<Node> node;
     std::vector<std::weak_ptr<TensorImpl>> outputs;
   };
-  /// An input of a listed op that was not computed by a listed op.
+  /// An input of one of `ops` that none of `ops` computed.
   struct Outside {
     const char* op;
     size_t input;  // the input's index
@@ -57,8 +57,8 @@ class Segment : public std::enable_shared_from_this<Segment> {
   Segment(Function f, std::vector<Tensor> inputs);
   /// Runs the function for the first time.
   std::vector<Tensor> run();
-  /// Runs the function again and restores the saved tensors of its nodes. Throws Error if the two
-  /// runs differ, or if a tensor that the first run read has been changed in place.
+  /// Runs the function again and restores the saved tensors of the first run's nodes. Throws Error
+  /// if the two runs differ, or if a tensor that the first run read has been changed in place.
   void restore();
 
  private:
@@ -67,15 +67,15 @@ class Segment : public std::enable_shared_from_this<Segment> {
 
   void check_unchanged() const;
   std::vector<Tensor> run_again() const;
-  /// Returns the old node of each new node. Throws Error if the two runs called different ops or
-  /// gave them different inputs.
+  /// Returns a map from each node of the second run, listed in `fresh`, to the same node of the
+  /// first run. Throws Error if the two runs called different ops or gave them different inputs.
   Counterparts match(const Nodes& fresh) const;
   /// Moves the rules and saved tensors of the new nodes to the old nodes.
   static void adopt(const Recording& second, const Nodes& fresh, const Counterparts& old_of);
 
   Function f_;
   const std::vector<Tensor> inputs_;
-  std::vector<uint64_t> versions_;  // versions of the inputs
+  std::vector<uint64_t> versions_;  // versions of the inputs' storages before the first run
   const Modes modes_;               // modes of the first run
   const RandomKey random_;          // random state before the first run
   std::vector<std::weak_ptr<Node>> nodes_;

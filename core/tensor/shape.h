@@ -131,7 +131,7 @@ class Axis {
  public:
   template <WholeNumber I>
   constexpr Axis(I axis) : axis_(static_cast<int64_t>(axis)) {}
-  constexpr operator int64_t() const { return axis_; }  ///< as given; may be negative
+  constexpr operator int64_t() const { return axis_; }  ///< the axis as given; may be negative
 
  private:
   int64_t axis_;
@@ -167,7 +167,8 @@ int64_t checked_numel(const char* op, const Shape& shape);
 /// broadcast; the message begins with `op`.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
-/// Returns the index along each axis of the i-th element in row-major order.
+/// Returns the position of the i-th element, counted in row-major order, as one index for each axis
+/// of `shape`.
 Shape index_of(const Shape& shape, int64_t i);
 
 /// Returns the axis `dim` as a number in [0, rank); a negative `dim` counts from the end (-1 is the

@@ -54,7 +54,7 @@ class Tensor {
   /// Returns the size of an axis.
   int64_t size(int64_t dim) const;
   int64_t numel() const { return shape().numel(); }  ///< number of elements; 1 for rank 0
-  Dtype dtype() const;                               ///< float32, float64, int64, ...
+  Dtype dtype() const;                               ///< type of the elements
   /// Returns whether the elements are in row-major order without gaps.
   bool is_contiguous() const;
   /// Returns a pointer to the first element. Throws Error if T is not the tensor's element type.
@@ -93,8 +93,8 @@ class Tensor {
   // ---- conversion and copies (differentiable) ----
   /// Returns this tensor converted to `dtype`. Conversion to int64 truncates, and throws Error on
   /// NaN and on values out of range. A float32 tensor can be converted to bfloat16, and a float32
-  /// matrix of finite elements to int8. Tensors of these two dtypes are inputs of linear,
-  /// updated_linear, feed_forward and embedding, and have no gradient.
+  /// matrix of finite elements to int8. Tensors of these two dtypes can be converted back and can
+  /// be passed to linear, updated_linear, feed_forward and embedding. They have no gradient.
   Tensor to(Dtype dtype) const;
   /// Returns this tensor if it is contiguous, else a contiguous copy.
   Tensor contiguous() const;
@@ -226,9 +226,9 @@ class Tensor {
   /// Returns the gradient accumulated by backward(), or an undefined tensor if there is none. The
   /// gradient is never part of a graph.
   Tensor grad() const;
-  /// Makes backward() also accumulate the gradient of this non-leaf in grad(), after its hooks have
-  /// run and without a graph. Does nothing on a leaf or when called again. Throws Error if the
-  /// tensor does not require grad.
+  /// Makes backward() also accumulate the gradient of this non-leaf in grad(), after the tensor's
+  /// hooks have run. Does nothing on a leaf or when called again. Throws Error if the tensor does
+  /// not require grad.
   Tensor retain_grad() const;
   /// Replaces the gradient; an undefined `grad` clears it. Throws Error unless `grad` has this
   /// tensor's shape and dtype.
@@ -242,18 +242,19 @@ class Tensor {
   /// on different threads at the same time.
   void backward(const Tensor& gradient = {}, bool retain_graph = false) const;
   /// Registers `hook`, to be called with this tensor's gradient in each backward pass, once the
-  /// gradient is complete and before earlier ops run backward. Then the gradient is passed on or,
-  /// for a leaf, accumulated in grad(). If the hook returns a defined tensor or writes in place,
-  /// the result replaces the gradient. The hooks of a tensor run in the order of registration. If
-  /// one op completes the gradients of several leaves, their hooks run in the order in which the
-  /// leaves received their first gradients. Returns an id for remove_hook. Throws Error if the hook
-  /// captures this tensor, since neither would ever be freed.
+  /// gradient is complete and before the backward rules of earlier ops run. Then the gradient is
+  /// passed on or, for a leaf, accumulated in grad(). If the hook returns a defined tensor or
+  /// writes in place, the result replaces the gradient. The hooks of a tensor run in the order of
+  /// registration. If one op completes the gradients of several leaves, their hooks run in the
+  /// order in which the leaves received their first gradients. Returns an id for remove_hook.
+  /// Throws Error if this tensor does not require grad, or if the hook is empty or captures this
+  /// tensor (a tensor and a hook that refer to each other would never be freed).
   int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
   /// Removes a hook. Does nothing if the id is unknown.
   void remove_hook(int64_t id) const;
 
   // ---- for ops ----
-  /// Returns the data shared by all handles of this tensor. Throws Error if this tensor is
+  /// Returns the TensorImpl that all handles of this tensor share. Throws Error if this tensor is
   /// undefined.
   core::TensorImpl& impl() const;
   /// Returns the same pointer as impl(), or null if this tensor is undefined.

@@ -11,7 +11,7 @@ namespace gradus {
 /// stay in memory until flush().
 class EventLog {
  public:
-  /// The file's name. TensorBoard finds files by such names.
+  /// The file's name. TensorBoard reads the files whose names contain "tfevents".
   static constexpr const char* file_name = "events.out.tfevents.gradus";
   explicit EventLog(std::string path) : path_(std::move(path)) {}
 

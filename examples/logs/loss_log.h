@@ -35,11 +35,12 @@ class LossLog {
   /// Reads the rows of loss.csv up to `step`, if the file exists. A run resumed at `step` will
   /// write the later rows again. Throws Error, naming the line, on a malformed row or header.
   void read_up_to(int64_t step);
-  /// Sets best() of a resumed run from its checkpoint, because loss.csv may lack that row.
+  /// Sets best() to the value stored in a resumed run's checkpoint, because loss.csv may lack the
+  /// best row.
   void set_best(Best best) { best_ = best; }
   /// Appends a row, rounded to the precision of loss.csv, and writes loss.csv.
   void add(Row row);
-  /// Returns the first step with the lowest validation loss, if there is one.
+  /// Returns the first step with the lowest validation loss, or nullopt if there is none.
   const std::optional<Best>& best() const { return best_; }
   /// Returns the step of the last row, or -1 if there is none.
   int64_t last_step() const { return rows_.empty() ? -1 : rows_.back().step; }
@@ -51,9 +52,9 @@ class LossLog {
   /// Returns the last row as a line to print, for example "step 250 train 2.0113 val 2.0891
   /// accuracy 0.4312".
   std::string last_line() const;
-  /// Returns the plot FOLDER/loss.png: the losses of all steps, and the estimates of the training
-  /// and the validation loss. Its y axis is logarithmic if the largest estimate is more than five
-  /// times the smallest.
+  /// Returns the plot for FOLDER/loss.png: the losses of all steps, and the estimates of the
+  /// training and the validation loss. The y axis is logarithmic if all estimates are positive and
+  /// the largest is more than five times the smallest.
   Picture picture(const std::string& title, const std::string& loss_name,
                   const LossCurve& steps) const;
 

@@ -7,8 +7,8 @@
 
 namespace gradus {
 
-/// The loss curve of any number of steps, in bounded memory: the steps are split into at most 2,000
-/// groups of 1, 2, 4, ... steps each, and only sums over groups are stored.
+/// The loss curve of any number of steps, in bounded memory. The steps are split into at most 2,000
+/// groups of equal size, a power of two that grows with the run. Only sums over groups are stored.
 class LossCurve {
  public:
   void add(int64_t step, double loss);
@@ -21,7 +21,7 @@ class LossCurve {
     int64_t count = 0;
   };
   std::vector<Group> groups_;
-  int64_t size_ = 1;  // steps in a group
+  int64_t size_ = 1;  // number of steps per group
 };
 
 /// A CSV file with one row per training step. Rows stay in memory until flush().

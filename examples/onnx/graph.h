@@ -29,9 +29,9 @@ using OnnxShape = std::vector<std::variant<int64_t, const char*>>;
 /// The graph of a model's forward pass. A node that equals an earlier one is not added again.
 class OnnxGraph {
  public:
-  /// Makes a graph for the weights of `model`, which must outlive it. Weights keep their names from
-  /// the model's state dict. Throws Error, naming the weight or layer, if a weight is not float32
-  /// or a layer has a low-rank update (merge it first).
+  /// Makes a graph for the weights of `model`, which must outlive the graph. Weights keep their
+  /// names from the model's state dict. Throws Error, naming the weight or layer, if a weight
+  /// is not float32 or a layer has a low-rank update (merge it first).
   explicit OnnxGraph(const nn::Module& model);
   ~OnnxGraph();
   OnnxGraph(const OnnxGraph&) = delete;
@@ -39,7 +39,7 @@ class OnnxGraph {
 
   /// Adds an input of float32, int64 or bool.
   OnnxValue input(const std::string& name, Dtype dtype, const OnnxShape& shape);
-  /// Declares a float32 value as an output of the graph with this name.
+  /// Declares the float32 `value` as an output of the graph, called `name`.
   void output(const std::string& name, const OnnxValue& value, const OnnxShape& shape);
   /// Returns a parameter or buffer of the model as a value. Throws Error if the tensor does not
   /// belong to the model, or if the weights exceed the 2 GB limit of a protobuf.
@@ -69,9 +69,9 @@ class OnnxGraph {
                                   const std::vector<OnnxAttribute>& attributes, int64_t outputs);
 
   std::unique_ptr<::onnx::ModelProto> model_;
-  std::map<const void*, std::string> weight_names_;      // by address of the tensor
-  std::map<std::string, bool> constants_;                // names of the constants added
-  std::map<std::string, std::vector<OnnxValue>> nodes_;  // by content
+  std::map<const void*, std::string> weight_names_;      // by address of the first element
+  std::map<std::string, bool> constants_;                // names of the weights and constants added
+  std::map<std::string, std::vector<OnnxValue>> nodes_;  // outputs, by serialised node
   int64_t weight_bytes_ = 0;
 };
 

@@ -11,7 +11,7 @@ namespace gradus {
 
 /// Information about the tokens of a batch of sequences, for attention.
 struct OnnxTokens {
-  OnnxValue positions;  ///< (T) int64: 0, 1, ..., T - 1; needed if causal or rotary
+  OnnxValue positions;  ///< (T) int64: 0, 1, ..., T - 1; needed by causal or rotary attention
   OnnxValue mask = {};  ///< bool, broadcasts to (B, heads, T, T); true where a query sees a key
 };
 
@@ -27,7 +27,8 @@ OnnxValue onnx_norm(OnnxGraph& g, const nn::Norm& layer, const OnnxValue& x);
 /// Adds nn::Conv2d.
 OnnxValue onnx_conv(OnnxGraph& g, const nn::Conv2d& layer, const OnnxValue& x);
 /// Adds softmax(q k scale) v for q (..., Tq, D), k (..., D, Tk) and v (..., Tk, Dv). The bool
-/// `mask`, if not empty, is true where a query sees a key. A query that sees no key gets 0.
+/// `mask`, if not empty, is true where a query sees a key. The output for a query that sees no key
+/// is 0.
 OnnxValue onnx_attention(OnnxGraph& g, const std::vector<OnnxValue>& q_k_v, double scale,
                          const OnnxValue& mask = {});
 /// Adds nn::Block without a cache. first_values has the same meaning as in nn::MultiHeadAttention.

@@ -1,9 +1,9 @@
 #pragma once
-// Returns a model's forward pass in evaluation mode as the bytes of an ONNX file: standard
-// operators of opset 17, float32, with dynamic batch sizes and text lengths. Weights keep their
-// names from the state dict. The comments below give the names of inputs and outputs: inputs ->
-// outputs. All functions throw Error, naming the weight or layer, if a weight is not float32, a
-// layer has a low-rank update, or the weights exceed 2 GB.
+// Exports models to ONNX. Each function returns a model's forward pass in evaluation mode as the
+// bytes of an ONNX file: standard operators of opset 17, float32, with dynamic batch sizes and text
+// lengths. Weights keep their names from the state dict. The comments below give the names of
+// inputs and outputs: inputs -> outputs. All functions throw Error, naming the weight or layer, if
+// a weight is not float32, a layer has a low-rank update, or the weights exceed 2 GB.
 
 #include <string>
 

@@ -11,7 +11,8 @@
 
 namespace gradus {
 
-/// A model's attention weights for a text and, for a translator, the target text.
+/// A model's attention weights for a text. For a translator, `translation` is the target text:
+/// question.target or, if that is empty, the model's own translation.
 struct AttentionOf {
   std::vector<AttentionGroup> groups;
   std::string translation = {};
@@ -30,8 +31,8 @@ AttentionOf attention_of(const models::RNNTranslator& model, const models::Token
                          const Question& question);
 ///@}
 
-/// Returns the tokens of `text`, the value of the flag `flag` (for example "--text"). Throws Error,
-/// naming the flag, if there are none or more than `most`.
+/// Returns the tokens of `text`. Throws Error if there are no tokens or more than `most`. The
+/// message names `flag`, the flag that gave the text, for example "--text".
 std::vector<int64_t> encoded(const models::Tokenizer& tokens, const std::string& flag,
                              const std::string& text, int64_t most);
 

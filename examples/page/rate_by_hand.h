@@ -17,10 +17,9 @@ class RateByHand {
     return next == factors_.begin() ? 1 : std::prev(next)->second;
   }
   bool empty() const { return factors_.empty(); }
-  /// Returns all changes as text, for example "101:0.5 201:2". from_text() reads it.
+  /// Returns all changes as text: STEP:FACTOR, separated by spaces, for example "101:0.5 201:2".
   std::string text() const;
-  /// Returns the changes that text() formatted. Throws Error on any other text; the message begins
-  /// with `where`.
+  /// Parses a result of text(). Throws Error on any other text; the message begins with `where`.
   static RateByHand from_text(const std::string& text, const std::string& where);
 
  private:

@@ -27,7 +27,7 @@ class RunPage {
     std::string title;      ///< title of the page
     std::string loss;       ///< name of the loss
     int64_t steps = 0;      ///< number of steps of the whole run; 0 if it is not training
-    bool controls = false;  ///< the reader may pause the run and change the learning rate
+    bool controls = false;  ///< whether the reader may pause the run and change the learning rate
   };
   /// A change of the learning rate that the reader has asked for. It is made between two steps.
   struct Rate {
@@ -57,7 +57,7 @@ class RunPage {
   void spent(double seconds) { spent_ += seconds; }
   /// Sets the text that the page shows about changes of the learning rate, see RateByHand::text().
   void set_rates(const std::string& rates);
-  /// Returns the page as one file, with all its data and the answer to one question.
+  /// Returns the page as one file, with all its data and `answer`, the answer to one question.
   std::string saved(const std::string& answer) const;
 
  private:
@@ -87,7 +87,7 @@ class RunPage {
   bool closing_ = false;
   std::atomic<bool> something_ = true;  // whether answer() has something to do
   const Clock::time_point start_ = Clock::now();
-  double spent_ = 0, paused_seconds_ = 0, all_paused_ = 0;  // used by one thread
+  double spent_ = 0, paused_seconds_ = 0, all_paused_ = 0;  // used only by the training thread
   std::unique_ptr<PageServer> server_;                      // last, because its threads use the
                                                             // other members
 };

@@ -36,11 +36,11 @@ class RunView {
   void add_layers(int64_t step, const std::string& layers);
   /// Appends to page.jsonl the samples and statistics added since the last flush.
   void flush();
-  /// After read(), rewrites page.jsonl with only the samples and statistics that were read.
+  /// Call after read(): drops from page.jsonl the samples and statistics that read() left out.
   void rewrite() const;
 
   /// Returns JSON {"name", "note", "more", "generation", "next", "events"}: at most `most` events
-  /// from the cursor "GENERATION:INDEX" on, and the next cursor. If the cursor is of another
+  /// from the cursor "GENERATION:INDEX" on, and the next cursor. If the cursor has another
   /// generation, starts at the first event. "more" tells whether further events follow.
   std::string since(const std::string& cursor, size_t most) const;
 

@@ -19,9 +19,10 @@ struct Reply {
 /// could otherwise reach this server through the reader's browser.
 class PageServer {
  public:
-  /// Returns the reply to a request: GET of "/" or "/data", whose argument is the text after
-  /// "?since=", or POST of "/do" or "/ask", whose argument is the body (JSON of at most 64 KB).
-  /// Must be thread-safe. If it throws Error, the reply has status 400.
+  /// Returns the reply to a request. For a GET request, `path` is "/" or "/data", and `argument` is
+  /// the text after "?since=". For a POST request, `path` is "/do" or "/ask", and `argument` is the
+  /// body (at most 64 KB of JSON). Must be thread-safe. If the handler throws Error, the reply has
+  /// status 400.
   using Handler = std::function<Reply(const std::string& path, const std::string& argument)>;
   /// Starts the server. Port 0 means any free port. Throws Error if the port is in use.
   PageServer(int64_t port, Handler handler);

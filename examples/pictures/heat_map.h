@@ -29,19 +29,19 @@ struct HeatMap {
   Shades shades = Shades::grey;
   std::optional<double> largest = {};  ///< default: 1 if grey, else the largest |value|
   bool names_on_top = false;           ///< write column names above instead of below
-  bool numbered = true;                ///< number rows and columns that have no names; names_on_top
-                                       ///< always numbers columns
+  bool numbered = true;                ///< number rows and columns that have no names; columns are
+                                       ///< always numbered if names_on_top is true
 };
 
-/// Returns images (N, H, W) as one matrix with `columns` images per row. N is a multiple of
+/// Returns images (N, H, W) as one matrix with `columns` images per row. N must be a multiple of
 /// `columns`.
 Tensor tiled(const Tensor& images, int64_t columns);
 
 /// Returns a heat map of one matrix.
 HeatMap heat_map(std::string path, std::string title, Panel panel);
 /// Returns a heat map of weights (layers, heads, Tq, Tk) with one panel per layer and head, and one
-/// row of panels per layer. Throws Error if `queries` is neither empty nor Tq names, or `keys` is
-/// neither empty nor Tk names.
+/// row of panels per layer. `queries` must be empty or Tq names, and `keys` empty or Tk names;
+/// otherwise throws Error.
 HeatMap attention_grid(std::string path, std::string title, const Tensor& weights,
                        const std::vector<std::string>& queries,
                        const std::vector<std::string>& keys);
@@ -67,8 +67,8 @@ int64_t columns_of(const std::string& visible_text);
 /// Returns one field of a CSV file, quoted if necessary (RFC 4180).
 std::string csv_field(const std::string& text);
 /// Writes the values as a CSV file. One matrix is written as a table with its names. Several
-/// matrices are written as lines of panel, row, column, value. Names are written as in the picture.
-/// Throws Error on failure.
+/// matrices are written as lines of panel, row, column, value. Names are made visible(). Throws
+/// Error on failure.
 void write_csv(const std::string& path, const HeatMap& map);
 
 }  // namespace gradus

@@ -16,8 +16,8 @@ namespace gradus {
 /// Entry (i, j) is the number of images of class i that were classified as j.
 Tensor confusion_matrix(const Tensor& labels, const Tensor& predicted, int64_t classes);
 
-/// Returns a heat map of the counts, each divided by the sum of its row. Black stands for the
-/// largest value off the diagonal and all above it.
+/// Returns a heat map of the counts, each divided by the sum of its row. Values from the largest
+/// off-diagonal one upwards are black.
 HeatMap confusion_map(std::string path, const Tensor& counts,
                       const std::vector<std::string>& class_names);
 
@@ -35,14 +35,14 @@ Picture embedding_plane(std::string path, const Tensor& features, const Tensor& 
 /// from 0 to 1 and C = 1 or 3, weights (N, h, w), where h divides H and w divides W -> (N, 3, H,
 /// W). Red is strongest at the largest weight of each image.
 Tensor attention_overlay(const Tensor& images, const Tensor& weights);
-/// Returns tiles with each image of the batch (values from 0 to 1) beside its overlay, the name of
-/// its class, and the name of the predicted class. predicted is (N) int64.
+/// Returns tiles with each image of the batch (values from 0 to 1) beside its attention_overlay().
+/// Below the image are the names of its class and of the predicted class. predicted is (N) int64.
 Tiles attention_tiles(std::string path, const models::ImageBatch& batch, const Tensor& weights,
                       const Tensor& predicted, const std::vector<std::string>& class_names);
 
-/// Returns tiles with up to 32 misclassified images, the most confident first, the name of each
-/// image's class, and the name of the predicted class. Returns nothing if no image is
-/// misclassified. `logits` holds the logits (n, classes) and labels of all images of `data`.
+/// Returns tiles with up to 32 misclassified images, the most confident first. Below each image are
+/// the names of its class and of the predicted class. Returns nullopt if no image is misclassified.
+/// `logits` holds the logits (n, classes) and labels of all images of `data`.
 std::optional<Tiles> mistake_tiles(std::string path, const models::ImageData& data,
                                    const models::LabelledFeatures& logits);
 /// Draws confusion.png and mistakes.png into the folder `dir`, and prints what it drew.

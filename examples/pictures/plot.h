@@ -47,10 +47,10 @@ std::string draw_picture(const Picture& picture);
 /// Draws the heat map. Returns "" or, on failure, the reason. Throws the errors of check_heat_map.
 std::string draw_picture(const HeatMap& map);
 
-/// Writes the points of the curves as a CSV file: name, x, y. Throws Error on failure.
+/// Writes the points of the curves as a CSV file with columns name, x, y. Throws Error on failure.
 void write_csv(const std::string& path, const Picture& picture);
 /// Draws the picture. If that fails, writes its values to NAME.csv instead of NAME.png. Returns a
-/// line to print: the file and, for a CSV file, why it is not a picture. Throws Error if both fail.
+/// line to print: the file and, for a CSV file, why drawing failed. Throws Error if both fail.
 std::string draw_or_write(const Picture& picture);
 std::string draw_or_write(const HeatMap& map);
 /// Draws the images or, if that fails, writes them without text. Returns a line to print. Throws
@@ -61,7 +61,8 @@ std::string draw_or_write(const Tiles& tiles);
 /// slow down training.
 class BackgroundPlot {
  public:
-  /// Draws this picture. A picture that is still waiting when the next one comes is not drawn.
+  /// Draws this picture as soon as possible. If draw() is called again before that, draws only the
+  /// newer picture.
   void draw(Picture picture);
   /// Waits until the last picture is drawn. Returns "" or, if that failed, the reason.
   std::string finish();

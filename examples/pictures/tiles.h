@@ -10,7 +10,7 @@ namespace gradus {
 
 /// A line of text under each image.
 struct TileLine {
-  std::string name = {};                ///< at the left of each row of images
+  std::string name = {};                ///< shown at the left of each row of images
   std::vector<std::string> texts = {};  ///< one per image; those that do not fit are shortened
 };
 
@@ -36,10 +36,10 @@ struct Canvas {
 struct TileLayout : Canvas {
   int64_t font = 9, line = 16;            // font size, and height of a line of text
   int64_t across, most;                   // images in a row; characters that fit under each
-  int64_t scale;                          // magnification, to a height of at most 96 pixels
+  int64_t scale;                          // magnification: 96 / image height, at least 1
   int64_t image_width, image_height;      // after magnification
   int64_t names, first_left, first_top;   // right edge of line names; corner of the first image
-  int64_t step_right = 0, step_down = 0;  // between corners of images
+  int64_t step_right = 0, step_down = 0;  // distance from image to image
 
   int64_t left(int64_t i) const { return first_left + i % across * step_right; }
   int64_t top(int64_t i) const { return first_top + i / across * step_down; }

@@ -54,8 +54,8 @@ class Flags {
   void add(const models::Fields& fields, const std::vector<std::string>& except = {});
   /// Declares any number of positional arguments.
   void rest(std::vector<std::string>& texts) { rest_ = &texts; }
-  /// Marks flags that checkpoints of earlier versions lack. For such checkpoints their defaults
-  /// apply.
+  /// Marks flags that checkpoints of earlier versions lack. A flag that is not in a checkpoint
+  /// keeps its default.
   void added_later(const std::vector<std::string>& names);
 
   /// Reads the command line. If it has --help, prints the help to stdout and returns false. Throws
@@ -92,7 +92,7 @@ class Flags {
     bool stored, turns_off;  // turns_off: whether it is a switch that is on by default
     std::string typed;       // the value on the command line
     bool given = false;
-    std::string when_left_out = {};  // value of a flag given without one; "" if it needs one
+    std::string when_left_out = {};  // value of a flag given without a value; "" if one is required
     std::string name() const;        // "--min-lr"
   };
   static std::string key_of(const std::string& name);
@@ -105,7 +105,7 @@ class Flags {
   void add(models::Field field, const std::string& kind, const std::string& default_shown);
   bool read_command_line(int argc, char** argv, bool known_only);
   /// Throws Error if there are arguments that were not read. The message suggests a known flag if
-  /// its name is similar to the first unread one.
+  /// its name is similar to that of the first unread flag.
   void expect_none(const std::vector<std::string>& unread) const;
   models::Fields stored() const;
   /// Checks whether a value from a file has replaced `typed_value`, the value on the command line.

@@ -1,6 +1,6 @@
 #pragma once
 // Reads PNG files as the input of a model. read_pictures() is the main function of the programs
-// that do so.
+// that describe PNG files.
 
 #include <cstdint>
 #include <functional>
@@ -29,9 +29,8 @@ struct PictureReader {
 
 /// The main function of a program that describes pictures. Parses the command line (`flags`,
 /// --model DIR with default `folder`, --threads, --precision, PNG files), reads all files, and
-/// prints for each what the model load(DIR) says about it. Returns the exit status. Throws the
-/// errors of read_picture, and Error if the number of channels in images.json is not that of the
-/// model.
+/// prints for each file what load(DIR).say() returns. Returns the exit status. Throws the errors of
+/// read_picture, and Error if the number of channels in images.json is not that of the model.
 int read_pictures(int argc, char** argv, Flags& flags, std::string folder,
                   const std::function<PictureReader(const std::string& dir)>& load);
 

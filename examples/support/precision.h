@@ -17,8 +17,8 @@ inline void add_precision_flag(Flags& flags, Precision& precision) {
             "matrix products: float32, or bf16 for operands rounded to bfloat16, which is faster");
 }
 
-/// Sets the precision of matrix products on this thread during its lifetime. Prints a note to
-/// stderr if this build or processor does not support it.
+/// While it exists, matrix products on its thread have this precision. If the precision is bf16 but
+/// this build or processor has no bfloat16 products, prints a note to stderr and uses float32.
 struct PrecisionScope : Bfloat16Products {
   [[nodiscard]] explicit PrecisionScope(Precision precision)
       : Bfloat16Products(precision == Precision::bf16) {

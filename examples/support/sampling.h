@@ -25,14 +25,14 @@ struct WriterOptions {
 
 /// Adds the flags --model, --adapter and --weights.
 void add_model_flags(Flags& flags, WriterOptions& options);
-/// Adds the flags of sampling, --seed, --threads and --precision.
+/// Adds --temperature and the other flags of sampling, and --seed, --threads and --precision.
 void add_sampling_flags(Flags& flags, WriterOptions& options);
 
 /// A model and its tokenizer.
 using Writer = models::GgufModel;
 /// Loads the model and the tokenizer from options.model, converts the weights to options.weights,
 /// and adds the low-rank updates in options.adapter. Sets the number of threads, options.text.vocab
-/// (from the tokenizer) and options.text.sampling.logit_bias.
+/// (from the tokenizer) and options.text.sampling.logit_bias (from options.logit_bias).
 Writer load_writer(WriterOptions& options);
 
 }  // namespace gradus

@@ -10,7 +10,7 @@ namespace gradus {
 /// Returns `text` quoted for a message: on one line, truncated to 40 bytes.
 std::string shown(const std::string& text);
 
-/// Returns `text` as one word of a shell command: quoted, unless its characters need no quotes.
+/// Returns `text` as one word of a shell command, quoted if necessary.
 std::string in_shell(const std::string& text);
 
 /// Returns a number with commas, for example 84120 as "84,120".

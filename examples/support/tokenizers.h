@@ -16,8 +16,8 @@ struct TokenizerOptions {
   std::string name = "char";  ///< "char", "word", "bpe", or a folder with a tokenizer
   int64_t vocab = 4096;       ///< maximum vocabulary size, for bpe and word
 
-  /// Returns the folder, or "" if the tokenizer is to be built. Throws Error if `name` is neither a
-  /// kind nor an existing path.
+  /// Returns `name` if it is a folder, or "" if it is a kind of tokenizer to build. Throws Error if
+  /// `name` is neither a kind nor an existing path.
   std::string folder() const;
 };
 

@@ -17,9 +17,9 @@ class ChatCorpus : public TokenSource {
  public:
   /// Returns whether `path` names a file of JSON lines, that is, ends with ".jsonl".
   static bool reads(const std::string& path) { return path.ends_with(".jsonl"); }
-  /// Makes the tokenizer with make_tokenizer, from the folder `begins_with`, from the options, or
-  /// from the text of all conversations. `form` is the name of a chat template; if it is "",
-  /// models::find_chat_template chooses one.
+  /// Loads the tokenizer from the folder `begins_with` or, if that is "", from the folder that the
+  /// options name. If there is no folder, builds the tokenizer from the text of all conversations.
+  /// `form` is the name of a chat template; if it is "", models::find_chat_template chooses one.
   ChatCorpus(const CorpusOptions& options, const std::string& begins_with, const std::string& form,
              int64_t context);
 
@@ -34,7 +34,7 @@ class ChatCorpus : public TokenSource {
   int64_t validation_tokens() const override { return validation_->num_answer_tokens(); }
   models::PackedBatch validation_batch(int64_t i) const override { return validation_->rows(i, 1); }
   double bytes(const Tensor& targets) const override;
-  /// Returns the tokens of the first validation conversation up to its first question.
+  /// Returns the first validation conversation, up to and including its first question, as tokens.
   std::vector<int64_t> first_tokens() const override { return question_; }
   std::string end_of_sample() const override { return models::end_of_answer(*form_); }
 

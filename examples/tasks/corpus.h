@@ -15,7 +15,7 @@ namespace gradus {
 
 struct CorpusOptions {
   std::string data;      ///< path of the text; empty means gradus's own source
-  std::string val_data;  ///< path of the validation text; empty means the end of `data`
+  std::string val_data;  ///< path of the validation text; empty: the last tenth of `data`
   TokenizerOptions tokenizer = {};
   bool on_disk = false;  ///< read the text in pieces, and keep the tokens in files
   /// With on_disk, a tokenizer is trained on at most this many bytes from the start of a file.
@@ -29,16 +29,17 @@ void add_corpus_flags(Flags& flags, CorpusOptions& options);
 /// tenths of the text are for training, and the rest is for validation. The position of the split
 /// is counted in characters for a character tokenizer, and otherwise in bytes. Word and BPE
 /// tokenizers are trained on the training text only: for a word tokenizer, words that occur only in
-/// the validation text are [UNK]. A character tokenizer contains the characters of both.
+/// the validation text are [UNK]. A character tokenizer contains the characters of both texts.
 class Corpus : public TokenSource {
  public:
   /// Loads the tokenizer from the folder `begins_with` or, if that is "", from the folder that the
-  /// options name; if they name none, trains one. With on_disk, keeps the tokens in `folder`: in
-  /// train.tokens and validation.tokens or, for a character tokenizer without a validation file, in
-  /// text.tokens. An existing file is reused if it is complete and was made from this text with
-  /// this tokenizer. Otherwise it is written again; if `read_only` is true, a temporary file is
-  /// used instead. Throws Error, naming the file and the byte, if the tokenizer rejects a text.
-  /// Also throws if a text is too short for windows of `context` tokens.
+  /// options name. If there is no folder, trains a tokenizer. With on_disk, keeps the tokens in
+  /// `folder`: in train.tokens and validation.tokens or, for a character tokenizer without a
+  /// validation file, in text.tokens. An existing file is reused if it is complete and was made
+  /// from this text with this tokenizer. Otherwise it is written again; if `read_only` is true, a
+  /// temporary file is used instead. Throws Error if the tokenizer rejects a text, naming the file
+  /// and the offset of the rejected bytes. Also throws if a text is too short for windows of
+  /// `context` tokens.
   Corpus(const CorpusOptions& options, const std::string& begins_with, const std::string& folder,
          int64_t context, bool read_only = false);
 
@@ -51,9 +52,9 @@ class Corpus : public TokenSource {
   int64_t validation_batches() const override;
   int64_t validation_tokens() const override;
   models::PackedBatch validation_batch(int64_t i) const override;
-  /// Returns the number of bytes of text in the targets. With a word tokenizer, every token counts
-  /// as the mean number of bytes per token, because its tokens do not include the white space
-  /// between words.
+  /// Returns the number of text bytes that the targets represent. With a word tokenizer, every
+  /// token counts as the mean number of bytes per token, because tokens do not include the white
+  /// space between words.
   double bytes(const Tensor& targets) const override;
   /// Returns the token of a line break if there is one, else the first token of the text.
   std::vector<int64_t> first_tokens() const override { return {first_token_}; }

@@ -50,9 +50,9 @@ class ImageTask : public Task {
 
   /// Returns batch number `index` of a step. It depends only on step, index and seed.
   Views views(int64_t step, int64_t index) { return batches_.at(step, index); }
-  /// Returns the score of the model on a batch of at most --batch images. A single view is not
-  /// augmented. Several views are augmented, in the same way at every evaluation. Ids are indices
-  /// within the split.
+  /// Returns the score of the model on a batch of at most --batch images. If there are several
+  /// views, they are augmented, in the same way at every evaluation; a single view is not. Ids are
+  /// indices within the split.
   virtual Score score(Split part, const Views& views) const = 0;
   /// Returns the evaluation of the model on the given batches of a split, without augmentation.
   /// Each batch is a tensor of image ids (B).
@@ -86,8 +86,8 @@ class ImageTask : public Task {
   TaskInfo info_of(std::string name, std::string loss, const nn::Module& model,
                    const std::string& shape) const;
 
-  /// write_example() writes a validation image, OUT/example.png. try_with() returns a line that
-  /// tells how to try the model on it.
+  /// write_example() writes a validation image to OUT/example.png. try_with() returns a line that
+  /// tells how to run `program` with the model in `dir` on this image.
   void write_example() const;
   std::string try_with(const std::string& program, const std::string& dir) const;
 
@@ -109,10 +109,10 @@ class ImageTask : public Task {
 /// patches of 4 x 4 pixels".
 std::string shape_of(const models::ViTConfig& config);
 
-/// The main function of a program that trains on images. Trains the model of MyTask(options,
-/// training, config), which is a Model. `about` is the first lines of --help. `options`, `training`
-/// and `config` contain the defaults. add_flags(flags, options) declares the flags of the options,
-/// after those of the model.
+/// The main function of a program that trains a Model on images, with the task MyTask(options,
+/// training, config). `about` is the first lines of --help. `options`, `training` and `config`
+/// contain the defaults. add_flags(flags, options) declares the flags of the options, after those
+/// of the model.
 template <class Model, class MyTask, class Options>
 int train_on_images(int argc, char** argv, std::string about, Options options,
                     TrainOptions training, typename Model::Config config = {}) {

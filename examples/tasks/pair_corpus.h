@@ -16,8 +16,8 @@ enum class PairTask { dates, reversal, addition, denoise };
 
 struct PairCorpusOptions {
   PairTask data = PairTask::dates;
-  /// Paths of files. If `pairs` is empty, pairs are generated as specified by `data`. Denoising
-  /// reads `text`; empty means gradus's own source.
+  /// Paths of files. If `pairs` is empty, pairs are generated as specified by `data`.
+  /// PairTask::denoise reads `text`; an empty `text` means gradus's own source.
   std::string pairs, text;
   int64_t count = 20000;
   bool skip_bad = false;
@@ -35,10 +35,10 @@ struct PairCorpus {
   std::unique_ptr<models::PairSource> pairs;
 };
 
-/// Reads or generates the pairs for a model whose context length is `context`. Makes the tokenizer
-/// with make_tokenizer, from the folder `begins_with`, from the options, or from the text of the
-/// pairs. Prints, for each reason, how many lines of the --pairs file were skipped and the number
-/// of the first.
+/// Reads or generates the pairs for a model whose context length is `context`. Loads the tokenizer
+/// from the folder `begins_with` or, if that is "", from the folder that the options name. If there
+/// is no folder, builds the tokenizer from the text of the pairs. Prints why lines of the --pairs
+/// file were skipped: for each reason, the number of lines and the line number of the first.
 PairCorpus make_pair_corpus(const PairCorpusOptions& options, const std::string& begins_with,
                             int64_t context, uint64_t seed);
 

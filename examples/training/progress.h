@@ -21,13 +21,13 @@ class Progress {
   /// Reports that step number `step` is done, with this loss. `seconds_besides` is the time that
   /// evaluation and saving will still take in this run. It is added to the time left.
   void update(int64_t step, double loss, double seconds_besides);
-  /// Reports the progress of other work than steps: `done` of `total` parts of `what` are done.
+  /// Reports the progress of work other than steps: `done` of `total` parts of `what` are done.
   /// Shown only on a terminal.
   void part(const std::string& what, int64_t done, int64_t total);
   /// Prints a line that later progress does not overwrite, and calls go_on().
   void note(const std::string& line);
-  /// Excludes the time since the last update, for example of evaluation or saving, from the
-  /// training time.
+  /// Excludes the time since the last update from the training time, for example after evaluation
+  /// or saving.
   void go_on() { last_update_ = Clock::now(); }
 
  private:

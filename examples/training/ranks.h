@@ -27,7 +27,7 @@ struct StepReport {
 /// the standard output of the other ranks is discarded.
 class Ranks {
  public:
-  /// Waits for all ranks. Every later wait for another rank ends with an Error after `deadline`
+  /// Waits for all ranks. From then on, waiting for another rank throws Error after `deadline`
   /// seconds. Throws Error if mpirun has started several processes but libgradus_mpi.so, which
   /// connects them, is missing.
   explicit Ranks(double deadline);
@@ -46,9 +46,9 @@ class Ranks {
   /// Throws Error, naming the rank and the value that differs, if the ranks have different values.
   void expect_same(const std::vector<std::pair<std::string, std::string>>& values) const;
 
-  /// Shares information about a step with all ranks: the sum of the losses of all batches, added in
-  /// the order of the batches, rank 0's `next`, and whether any rank is interrupted(). `step` is
-  /// for messages.
+  /// Shares information about a step with all ranks. Returns the sum of the losses of all batches
+  /// (added in the order of the batches), rank 0's `next`, and whether any rank is interrupted().
+  /// `losses` are those of this rank's batches. `step` is only used in messages.
   StepReport share_step(const std::vector<double>& losses, const RandomKey& next,
                         int64_t step) const;
   /// Returns the scores of all batches, in order. `own` holds the scores of batches rank(), rank()

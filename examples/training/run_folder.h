@@ -23,14 +23,13 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  /// Locks the folder, if it exists, until this process ends. Completes an interrupted
-  /// replace_checkpoint(). Throws Error if another process has locked the folder, or if it cannot
-  /// be written.
+  /// Locks the folder, if it exists, until this object is destroyed. Completes an interrupted
+  /// replace_checkpoint(). Throws Error if the folder is locked by another process or not writable.
   void lock();
   /// Creates the folder if needed, and locks it.
   void make();
-  /// Throws Error if the locked folder has been moved or removed, because its path may now be that
-  /// of another run.
+  /// Throws Error if the locked folder has been moved or removed: path() may now be the folder of
+  /// another run.
   void expect_in_place() const;
   /// Throws Error if the folder contains a run (the message gives the number of its steps) or any
   /// file that a run writes.
@@ -61,7 +60,7 @@ class RunFolder {
   std::string path_;
   std::vector<std::string> files_, recreatable_;
   int fd_ = -1;
-  bool is_good_ = false;  // whether the existing checkpoint can be read
+  bool is_good_ = false;  // whether the existing checkpoint is known to be readable
 };
 
 /// The metadata of a checkpoint about its run.

@@ -36,8 +36,8 @@ Score mean_score(const std::vector<Score>& batches);
 /// Batches on which a model is scored.
 struct Evaluation {
   int64_t batches = 0;
-  double examples = 0;                        ///< in all batches together
-  std::function<Score(int64_t batch)> score;  ///< called under NoGrad and EvalMode
+  double examples = 0;                        ///< number of examples in all batches
+  std::function<Score(int64_t batch)> score;  ///< of one batch; called under NoGrad and EvalMode
 };
 
 /// Returns the number of batches for n examples, with at most `batch` examples each.
@@ -54,7 +54,7 @@ struct TaskInfo {
   std::string model, loss;  ///< title and y label of the plot, for example "GPT", "cross entropy"
   std::string items;        ///< what throughput counts, for example "tokens"
   int64_t batch_items = 1;  ///< number of items per batch
-  std::string data_id;      ///< identifies the data; a resumed run must have the same
+  std::string data_id;      ///< identifies the data; a resumed run must have the same id
   std::string opening;      ///< lines to print, for example "text   ...\nmodel  ...\n"
 };
 

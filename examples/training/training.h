@@ -51,9 +51,9 @@ struct TrainOptions {
 /// configuration.
 std::string stored_kind(const TrainOptions& options);
 
-/// Declares a flag for each member of `options`, with the member's value as default. Checkpoints
-/// store the flags that affect training, for example --lr, but not those that concern one process,
-/// for example --threads.
+/// Declares a flag for each member of `options` except `rank` and `ranks`. The member's value is
+/// the default. Checkpoints store the flags that affect training, for example --lr, but not those
+/// that concern one process, for example --threads.
 void add_training_flags(Flags& flags, TrainOptions& options);
 
 /// Declares --recompute if the model or its image encoder is a stack of transformer blocks. Must be

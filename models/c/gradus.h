@@ -22,7 +22,7 @@ typedef enum gradus_status {
   GRADUS_OK = 0,         ///< no error
   GRADUS_INVALID = 1,    ///< an argument, a shape or a file is not as expected
   GRADUS_NO_MEMORY = 2,  ///< out of memory
-  GRADUS_INTERNAL = 3    ///< anything else
+  GRADUS_INTERNAL = 3    ///< any other error
 } gradus_status;
 
 /// Element types.
@@ -36,9 +36,9 @@ typedef enum gradus_dtype {
 /// The maximum number of axes of a tensor.
 #define GRADUS_MAX_RANK 8
 
-/// Elements in memory.
+/// The elements of a tensor in memory.
 typedef struct gradus_array {
-  void* data;                        ///< the first element
+  void* data;                        ///< address of the first element
   int32_t dtype;                     ///< a gradus_dtype
   int32_t rank;                      ///< number of axes
   int64_t shape[GRADUS_MAX_RANK];    ///< size of each axis
@@ -78,8 +78,8 @@ int gradus_eval_mode(int on);
 int gradus_tensor_copy(const gradus_array* array, gradus_tensor** out);
 /// Makes a tensor that shares the array's memory. Strides must be >= 0, and elements must not
 /// overlap. `release`, if not null, is called once with `context` when no tensor and no recorded op
-/// uses the memory any more, on the thread that freed the last of them. It must not throw, but may
-/// free handles. If this function fails, `release` is not called.
+/// uses the memory any more, on the thread that freed the last of them. `release` must not throw,
+/// but may free handles. If this function fails, `release` is not called.
 int gradus_tensor_share(const gradus_array* array, void (*release)(void* context), void* context,
                         gradus_tensor** out);
 /// Frees the handle.
@@ -104,11 +104,12 @@ int gradus_tensor_reshape(const gradus_tensor* tensor, const int64_t* shape, int
 ///
 /// The losses are means.
 int gradus_op(const char* name, const gradus_tensor* const* inputs, int count, gradus_tensor** out);
-/// Sets whether gradients flow to a tensor that was not computed by a recorded op.
+/// Sets whether gradus_backward computes the tensor's gradient. The tensor must not be the result
+/// of a recorded op.
 int gradus_tensor_requires_grad(gradus_tensor* tensor, int on);
 /// Sets *out to the gradient that gradus_backward has accumulated, or to null if there is none.
 int gradus_tensor_grad(const gradus_tensor* tensor, gradus_tensor** out);
-/// Accumulates the gradients of a loss, a tensor of one element, and frees its graph.
+/// Accumulates the gradients of `loss`, which must have one element, and frees its graph.
 int gradus_backward(const gradus_tensor* loss);
 
 // ---- modules ----
@@ -126,9 +127,9 @@ int gradus_backward(const gradus_tensor* loss);
 /// hidden=0 marks a layer whose weight Muon leaves to AdamW: the first convolution or the output
 /// layer of a model. Parameters have the names and initial values of nn::Sequential.
 int gradus_sequential(const char* layers, gradus_module** out);
-/// Loads a model from a folder that gradus or Hugging Face's library wrote. The model is a GPT or
-/// of Llama's family (ids (B, T) to logits (B, T, vocabulary)), or a ViT (images (N, C, H, W) to
-/// logits).
+/// Loads a model from a folder that gradus or Hugging Face's transformers library wrote: a GPT or a
+/// model of Llama's family, which map ids (B, T) to logits (B, T, vocabulary), or a ViT, which maps
+/// images (N, C, H, W) to logits (N, classes).
 int gradus_load(const char* folder, gradus_module** out);
 /// Frees the handle.
 void gradus_module_free(gradus_module* module);
@@ -179,13 +180,13 @@ void gradus_tokenizer_free(gradus_tokenizer* tokenizer);
 /// Writes the number of tokens to `out`.
 int gradus_tokenizer_size(const gradus_tokenizer* tokenizer, int64_t* out);
 /// Writes the token ids of the text to `ids`, at most `capacity` of them, starting with the ids
-/// that begin every text. Writes the number of all ids, which may be larger than `capacity`, to
-/// `count`. `ids` may be null if capacity is 0.
+/// that begin every text. Writes the total number of ids, which may exceed `capacity`, to `count`.
+/// `ids` may be null if capacity is 0.
 int gradus_tokenizer_encode(const gradus_tokenizer* tokenizer, const char* text, int64_t* ids,
                             int64_t capacity, int64_t* count);
 /// Writes the text of `count` ids to `text`, at most `capacity` bytes, without a terminating 0.
-/// Writes the number of all bytes, which may be larger than `capacity`, to `bytes`. `text` may be
-/// null if capacity is 0. A character may consist of several tokens.
+/// Writes the total number of bytes, which may exceed `capacity`, to `bytes`. `text` may be null if
+/// capacity is 0. A character may consist of several tokens.
 int gradus_tokenizer_decode(const gradus_tokenizer* tokenizer, const int64_t* ids, int64_t count,
                             char* text, int64_t capacity, int64_t* bytes);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The structs behind the C interface's handles, and how its functions report errors.
+// The structs behind the C interface's handles, and the helpers that report its errors.
 
 #include <memory>
 
@@ -63,8 +63,8 @@ inline void hand_out(Tensor value, gradus_tensor** out) {
 }
 
 /// The parsed description of a layer or an optimiser: a name, numbers and options of the form
-/// NAME=NUMBER, for example "conv2d 3 16 3 padding=1". The constructor throws Error on other words.
-/// check_used() throws Error on an option that was not read. Messages begin with `op`.
+/// NAME=NUMBER, for example "conv2d 3 16 3 padding=1". The constructor throws Error on any other
+/// word. check_used() throws Error on an option that was not read. Messages begin with `op`.
 class Spec {
  public:
   Spec(const char* op, const std::string& text);
@@ -85,7 +85,7 @@ class Spec {
   const char* op_;
   std::string text_, name_;
   std::vector<double> numbers_;
-  std::vector<std::pair<std::string, double>> options_;  // not read yet
+  std::vector<std::pair<std::string, double>> options_;  // options that read() has not read yet
 };
 
 /// Makes the module of gradus_sequential.

@@ -67,7 +67,7 @@ class Batches {
 
   /// Returns the number of batches per epoch.
   int64_t size() const { return order_.batches(); }
-  /// Returns batch number `step` of consecutive epochs, starting with epoch 0.
+  /// Returns batch `step`, counted from 0 across consecutive epochs.
   Batch at(int64_t step) const { return batch(step / size(), step % size()); }
 
   /// The batches of one epoch, as a range. (Batches itself has no begin(), because each epoch has

@@ -1,5 +1,5 @@
 #pragma once
-// Random numbers and choices for batches of data. Internal: no public header includes this file.
+// Draws random numbers for batches of data. Internal: no public header includes this file.
 
 #include <array>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace gradus::models::internal {
 class Draws {
  public:
   explicit Draws(RandomKey key) : key_(key) {}
-  /// Returns an integer in [0, n), for n >= 1. The bias of the modulo is n / 2^64.
+  /// Returns an integer in [0, n), for n >= 1. The modulo has a bias of at most n / 2^64.
   int64_t below(int64_t n) { return static_cast<int64_t>(bits() % static_cast<uint64_t>(n)); }
   /// Returns a number in [0, 1).
   double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
@@ -43,11 +43,11 @@ struct BatchPosition {
   int64_t step, index;
 };
 
-/// Returns the key of a random batch: its seed encodes at.seed and the split, its counter the step
-/// and the index. Row i of the batch uses the key with the counter increased by i; Philox serves as
-/// a hash of it. Throws Error if an argument is outside the limits within which no two rows of a
-/// run share a counter. The message begins with `op` and calls the rows `rows`, for example
-/// "windows".
+/// Returns the key of a random batch. The key's seed encodes at.seed and the split, and its counter
+/// encodes the step and the index. Row i of the batch hashes, with Philox, the key whose counter is
+/// increased by i. Throws Error if a member of `at` is out of range. Within these ranges, no two
+/// rows of a run share a counter. The message begins with `op` and calls the rows `rows`, for
+/// example "windows".
 inline RandomKey batch_key(const char* op, const char* rows, const BatchPosition& at) {
   const auto& [split, batch, seed, step, index] = at;
   core::check(batch >= 1 && batch <= max_rows, op, ": expected a batch of 1 to ", max_rows, " ",

@@ -22,10 +22,11 @@ void load_adapter_files(const std::string& dir, const std::string& kind, const F
 /// Writes the updates that nn::add_lora() added to the model. Creates DIR if needed. If
 /// save_hugging_face() can write the model, the layers have the names of Hugging Face's
 /// transformers library, so that PEFT can read the folder:
-/// base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight. The update of a layer that joins
-/// several layers of that library is divided into one update for each. Otherwise the layers have
-/// the names of this library: base_model.model.blocks.0.attn.qkv.lora_A.weight. Throws Error if
-/// there are no updates, or if they differ in dropout.
+/// base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight. If a layer of ours joins several
+/// layers of that library, its update is divided into one update for each. If save_hugging_face()
+/// cannot write the model, the layers have the names of this library:
+/// base_model.model.blocks.0.attn.qkv.lora_A.weight. Throws Error if there are no updates, or if
+/// they differ in dropout.
 template <class M>
 void save_adapter(const std::string& dir, const M& model) {
   if constexpr (requires { M::kind; }) {

@@ -93,9 +93,9 @@ class Fields {
 
   /// Returns the fields as a JSON object, on one line or with one line per field.
   std::string to_json(bool lines = false) const;
-  /// Sets the values from a JSON object. If an entry is missing, of another type, outside its
-  /// limits or unknown, changes nothing and throws Error. The message begins with `where` and names
-  /// the entry.
+  /// Sets the values from a JSON object. If an entry is of another type, outside its limits or
+  /// unknown, or if the entry of a field that is not optional is missing, changes nothing and
+  /// throws Error. The message begins with `where` and names the entry.
   void read_json(const std::string& where, const std::string& json) const;
 
  private:

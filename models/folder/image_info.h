@@ -23,8 +23,8 @@ std::string class_names_path(const std::string& dir);
 /// failure.
 void save_image_info(const std::string& dir, const ImageInfo& info);
 /// Reads the ImageInfo of a folder. Throws Error, naming the file, if the file is missing or
-/// damaged, if a value is not finite, if a standard deviation is not above 0, or if there are no
-/// means or not as many standard deviations as means.
+/// damaged, if a value is not finite, if a standard deviation is not above 0, if the numbers of
+/// means and standard deviations differ, or if there are none.
 ImageInfo load_image_info(const std::string& dir);
 
 }  // namespace gradus::models

@@ -58,10 +58,10 @@ struct LoadOptions {
   bool new_heads = false;
 };
 /// Creates a module by make(), converts it to the dtype of DIR's weights, and loads these weights.
-/// make() runs no initialisers (see Module::param). It throws Error if the module would have
-/// clearly more parameters than the file of weights (for a Hugging Face folder, more than about
-/// twice as many), so that a damaged configuration cannot allocate much memory. Throws Error,
-/// naming the file, if the weights do not fit the module.
+/// make() runs no initialisers (see Module::param). To keep a damaged configuration from allocating
+/// much memory, throws Error if the module would have over 1/64 more parameters than the weights
+/// file (for a Hugging Face folder, over twice as many plus a million). Also throws Error, naming
+/// the file, if the weights do not fit the module.
 void load_weights(const std::string& dir, const std::function<nn::Module&()>& make,
                   const LoadOptions& options = {});
 

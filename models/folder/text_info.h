@@ -7,10 +7,10 @@
 
 namespace gradus::models {
 
-/// Entries of a Hugging Face folder of a text model that no model or tokenizer of ours needs. They
+/// Entries of a text model's Hugging Face folder that our models and tokenizers do not need. They
 /// are kept so that a folder converted to our format and back is the same for other programs.
 struct TextInfo {
-  std::vector<std::string> class_names = {};  ///< of a classifier; empty if its classes have none
+  std::vector<std::string> class_names = {};  ///< names of a classifier's classes; empty if none
   /// "bos_token_id", "eos_token_id" and "pad_token_id": the tokens that begin, end and pad a text.
   std::map<std::string, std::vector<int64_t>> token_ids = {};
   /// "bos_token", "eos_token", "unk_token" and "pad_token": names of the tokenizer's special

@@ -11,9 +11,9 @@ namespace gradus::models {
 
 /// Continues many prompts together: each step() appends a token to each of up to `rows` texts. A
 /// request waits until a row is free, and frees its row when its text ends, independently of other
-/// requests. Each text equals what generate() returns for the same prompt and options, except that
-/// the logits may differ by rounding with more than 64 rows, with weights in bfloat16 or int8, or
-/// with products in bfloat16.
+/// requests. Each text equals what generate() returns for the same prompt and options, up to
+/// rounding of the logits, which can differ only with more than 64 rows, with weights in bfloat16
+/// or int8, or with products in bfloat16.
 class Server {
  public:
   /// Serves at most `rows` texts at a time. The model must outlive the server.
@@ -30,8 +30,8 @@ class Server {
   bool finished(int64_t request) const;
   /// Removes a finished request and returns its new tokens.
   std::vector<int64_t> take(int64_t request);
-  /// Removes a request, finished or not. on_token and stop_if must not call it; to end a text, let
-  /// stop_if return true.
+  /// Removes a request, finished or not. on_token and stop_if must not call cancel(); to end a
+  /// text, let stop_if return true.
   void cancel(int64_t request);
   /// Returns the number of requests that have a row.
   int64_t running() const { return std::ssize(rows_); }
@@ -42,7 +42,7 @@ class Server {
   void leave(size_t row);
 
   int64_t capacity_;
-  GPTDecoder decoder_, single_;  // single_ reads a text before it gets a row
+  GPTDecoder decoder_, single_;  // single_ reads a text that has no row in decoder_ yet
   std::map<int64_t, internal::Continuation> texts_;
   std::vector<int64_t> waiting_, rows_;  // request numbers; rows_[i] occupies row i of decoder_
   int64_t next_ = 0;

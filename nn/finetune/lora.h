@@ -11,15 +11,15 @@ struct LoraOptions {
   int64_t rank = 8;    ///< r, the rank of the updates
   double alpha = 16;   ///< updates are multiplied by alpha / rank
   double dropout = 0;  ///< probability of dropping an input of an update, in training mode
-  /// Selects linear layers by regular expressions that match a layer's name or the end of the name
-  /// after a dot, for example "attn.qkv" or "blocks.[0-3].mlp.*". If empty, all hidden layers are
-  /// selected, which excludes the output layer.
+  /// Regular expressions that select linear layers by name. Each must match the whole name or the
+  /// end of the name after a dot, for example "attn.qkv" or "blocks.[0-3].mlp.*". If there are
+  /// none, all hidden layers are selected, which excludes the output layer.
   std::vector<std::string> layers = {};
 };
 
 /// The low-rank update of a layer.
 struct LoraUpdate {
-  Tensor a, b;     ///< (rank, in), (out, rank)
+  Tensor a, b;     ///< A (rank, in) and B (out, rank), see add_lora()
   double alpha;    ///< see LoraOptions
   double dropout;  ///< see LoraOptions
   /// Returns alpha / rank.
@@ -27,7 +27,7 @@ struct LoraUpdate {
   /// Returns (alpha / rank) x A^T, with dropout of x in training: (..., in) -> (..., rank).
   Tensor inner(const Tensor& x) const;
   /// Returns x weight^T + bias plus the update's output. `weight` may be a slice of the layer's
-  /// weight, which starts at row `begin`; `bias` belongs to the same rows.
+  /// weight, from row `begin` on; `bias` must then be the same slice of the layer's bias.
   Tensor operator()(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     int64_t begin = 0) const;
   /// Returns the update of the weight, (alpha / rank) B A: (out, in).
@@ -49,9 +49,10 @@ Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear
 /// the earlier expressions, or if a layer already has an update.
 void add_lora(Module& model, const LoraOptions& options = {});
 
-/// Freezes all parameters and adds copies of the given updates, each to the layer of that name, to
-/// be trained further. Ranks may differ. Throws Error, with nothing changed, if a name is not that
-/// of a linear layer, if a layer already has an update, or if the shapes of an update do not fit.
+/// Freezes all parameters and adds a copy of each given update to the linear layer of that name, to
+/// be trained further. Ranks may differ. Throws Error, with nothing changed, if there is no linear
+/// layer of a given name, if a layer already has an update, or if the shapes of an update do not
+/// fit.
 void add_lora_updates(Module& model,
                       const std::vector<std::pair<std::string, LoraUpdate>>& updates);
 

@@ -2,11 +2,11 @@
 // Probability distributions, one per element of batched parameters.
 //
 // A distribution has the shape of its parameters, and samples have shape sample_shape + shape().
-// sample() draws from the calling thread's generator and has no gradient. log_prob, entropy and kl
-// are differentiable; log_prob accepts values that broadcast with the distribution's shape. Where a
-// probability is 0 or 1, their results are the limits (0 log 0 is 0), never NaN, and a term that is
-// infinite passes no gradient on. All throw Error if parameters or values are outside their domain,
-// or if shapes do not broadcast.
+// sample() draws from the calling thread's generator and has no gradient. log_prob accepts values
+// that broadcast with the distribution's shape. log_prob, entropy and kl are differentiable. Where
+// a probability is 0 or 1, these three return limits (0 log 0 is 0), never NaN, and a term that is
+// infinite passes no gradient on. All functions throw Error if parameters or values are outside
+// their domain, or if shapes do not broadcast.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -34,7 +34,7 @@ struct Normal {
 
 /// The distribution of a class from 0 to K - 1.
 struct Categorical {
-  Tensor log_probs;  ///< shape() + (K)
+  Tensor log_probs;  ///< log-probabilities of the classes, shape() + (K)
   /// Returns the distribution with p = softmax(logits) over the last axis of logits (..., K).
   /// Logits may be -infinity, but not all of a row.
   static Categorical from_logits(const Tensor& logits);
@@ -63,8 +63,8 @@ struct Bernoulli {
   Tensor logits;  ///< log(p / (1 - p)), where p is the probability of 1
   /// Returns the distribution with p = sigmoid(logits). Logits may be infinite: then p is 0 or 1.
   static Bernoulli from_logits(const Tensor& logits);
-  /// Returns the distribution with p = probabilities, from 0 to 1. Elements that are 0 or 1 get no
-  /// gradient.
+  /// Returns the distribution with p = probabilities, which must be from 0 to 1. Elements that are
+  /// 0 or 1 get no gradient.
   static Bernoulli from_probabilities(const Tensor& probabilities);
   /// Returns the shape of the logits.
   const Shape& shape() const { return logits.shape(); }

@@ -10,25 +10,25 @@ namespace gradus::optim {
 
 /// Options of mpi_communicator.
 struct MpiOptions {
-  /// Time limit of every call. Ranks that answer but are busy (computing or writing) get ten times
-  /// as long.
+  /// Time limit of every call. It is ten times as long if all ranks answer but some are busy
+  /// (computing or writing).
   double deadline_seconds = 60;
   /// Time limit for all ranks to start, if longer than deadline_seconds. If the limits of the ranks
   /// differ, the rank whose limit expires first reports the failure.
   double start_seconds = 0;
-  /// Called repeatedly during a wait, with a description of the data and the ranks that have not
-  /// sent or received all of it.
+  /// Called repeatedly during a wait. `what` describes the data; `ranks` are those that have not
+  /// yet sent or received all of it.
   std::function<void(const std::string& what, const std::vector<int>& ranks)> while_waiting = {};
 };
 
 /// Initialises MPI and returns a communicator of all MPI processes. The destructor finalises MPI. A
-/// process may call this only once. When a wait reaches its time limit, the waiting ranks ask each
-/// other which ranks have not arrived. One of the waiting ranks throws Error, which names the
-/// missing ranks and their hosts; the others throw OtherRankFailed. After such a failure, or after
-/// abort(), MPI is not finalised, because MPI_Finalize would wait for the failed ranks too: the
-/// process should end with a status other than 0. Throws Error if not all processes start in time.
-/// If not all processes finalise in time, the destructor returns and leaves finalising to a
-/// detached thread.
+/// process may call this only once. When a wait reaches its time limit, the waiting ranks ask all
+/// others which call they have reached. One of the waiting ranks throws Error, which names the
+/// ranks that do not answer or lag behind, and their hosts; the others throw OtherRankFailed. After
+/// such a failure, or after abort(), MPI is not finalised, because MPI_Finalize would wait for the
+/// failed ranks too: the process should end with a status other than 0. Throws Error if not all
+/// processes start in time. If not all processes finalise in time, the destructor returns and
+/// leaves finalising to a detached thread.
 std::unique_ptr<Communicator> mpi_communicator(const MpiOptions& options = {});
 
 }  // namespace gradus::optim

@@ -51,10 +51,10 @@ class Communicator {
   virtual bool abort() noexcept = 0;
 };
 
-/// Returns the `own` of each rank, in the order of the ranks.
+/// Returns the strings `own` of all ranks, in the order of the ranks.
 std::vector<std::string> all_gather(Communicator& communicator, const std::string& own,
                                     const std::string& what);
-/// Copies `data` of rank 0 to `data` on all ranks. It must have the same size on all ranks.
+/// Copies `data` of rank 0 to `data` on all other ranks. Its size must be the same on all ranks.
 void broadcast(Communicator& communicator, std::span<std::byte> data, const std::string& what);
 
 /// Throws Error on rank 0 and OtherRankFailed on the other ranks, so that the message is reported

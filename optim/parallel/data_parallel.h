@@ -13,7 +13,7 @@ namespace gradus::optim {
 
 /// Options of DataParallel.
 struct DataParallelOptions {
-  int64_t bucket_bytes = 2 << 20;  ///< size from which on a bucket of gradients is full
+  int64_t bucket_bytes = 2 << 20;  ///< size in bytes from which a bucket of gradients is full
 };
 
 /// Sums gradients over all ranks while backward is still running. As soon as the gradients of a
@@ -42,11 +42,12 @@ class DataParallel {
   DataParallel& operator=(const DataParallel&) = delete;
 
   /// Runs loss.backward(). A step may have several passes; `last` marks its last pass. After the
-  /// last pass, the gradients of the parameters are sums over all ranks and passes, in the order
-  /// pass 0 of ranks 0, 1, ..., then pass 1, and so on. After earlier passes they are undefined or,
-  /// with one rank, the sums so far. Gradients from before the first pass of a step are discarded.
-  /// If some ranks have no gradient for a parameter, the gradients of the other ranks are summed.
-  /// `what` names the gradients in messages. Throws the errors of Communicator::all_to_all.
+  /// last pass, the gradients of the parameters are sums over all ranks and passes, added in the
+  /// order pass 0 of ranks 0, 1, ..., then pass 1, and so on. After earlier passes they are
+  /// undefined or, with one rank, the sums so far. Gradients from before the first pass of a step
+  /// are discarded. If some ranks have no gradient for a parameter, the gradients of the other
+  /// ranks are summed. `what` names the gradients in messages. Throws the errors of
+  /// Communicator::all_to_all.
   void backward(const Tensor& loss, bool last = true, const std::string& what = "gradients");
 
   /// Total times in seconds since construction.
@@ -98,11 +99,11 @@ class DataParallel {
   bool running_ = false, last_ = true, first_pass_ = true;
   std::string what_;
   ptrdiff_t arriving_ = -1;  // the parameter whose gradient backward will store next
-  size_t sent_ = 0;          // number of buckets passed to the thread
+  size_t sent_ = 0;          // number of buckets passed to thread_
 
-  // Used only by the thread.
+  // Used only by thread_.
   std::vector<std::byte> received_;
-  // Shared with the thread.
+  // Shared with thread_.
   std::mutex mutex_;
   std::condition_variable changed_;
   size_t queued_ = 0, done_ = 0;  // numbers of buckets queued and exchanged in this pass

@@ -14,8 +14,8 @@ namespace gradus::optim {
 /// example after DataParallel::backward. All ranks must call step() and gather_state() together.
 class ShardedOptimizer : public Optimizer {
  public:
-  /// Divides the list of parameters so that the shares have about the same number of elements; no
-  /// parameter is split. `communicator` must outlive this object.
+  /// Divides the parameters so that the shares have about the same number of elements, without
+  /// splitting a parameter. `communicator` must outlive this object.
   ShardedOptimizer(std::unique_ptr<Optimizer> optimizer, Communicator& communicator);
 
   std::vector<Tensor> parameters() const override { return optimizer_->parameters(); }

@@ -16,7 +16,7 @@ namespace gradus::bench {
 struct Workload {
   std::function<void()> step;
   int64_t items;        ///< number of tokens or examples per step
-  double weight_bytes;  ///< for generation: bytes of weights read per token; else 0
+  double weight_bytes;  ///< for generation: bytes of weights read per token; otherwise 0
 };
 
 struct NamedWorkload {
@@ -45,11 +45,11 @@ Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t 
 /// convolution, 64 to 64 channels of 32 x 32, batch 32).
 std::vector<NamedWorkload> vision_workloads();
 
-/// Returns all workloads: those on images, mlp, gpt-char and gpt-baby (each also with -muon),
+/// Returns all workloads: those on images, mlp, gpt-char, gpt-char-muon, gpt-baby, gpt-baby-muon,
 /// gpt2-124M, lstm (2 layers of width 256, 64 sequences of 64 tokens), seq2seq, bert, attention-512
-/// to attention-32768, and generate-124M, generate-124M-bf16 and generate-124M-int8. Series for
-/// growth.py vary one size of gpt-char: length-512 to length-16384 (one sequence), width-64 to
-/// width-1024 (heads of width 32), and batch-1 to batch-192.
+/// to attention-32768, generate-124M, generate-124M-bf16 and generate-124M-int8, and three series
+/// for growth.py. Each series varies one size of gpt-char: length-512 to length-16384 (one
+/// sequence), width-64 to width-1024 (heads of width 32), and batch-1 to batch-192.
 const std::vector<NamedWorkload>& workloads();
 
 }  // namespace gradus::bench

@@ -42,8 +42,8 @@ std::string saved(Save&& save) {
   return gradus::read_file(path);
 }
 
-/// Splits `bytes` at the first n - 1 zero bytes into n pieces. With fewer zero bytes, the last
-/// pieces are empty.
+/// Splits `bytes` at the first n - 1 NUL bytes into n pieces. With fewer NUL bytes, the last pieces
+/// are empty.
 std::vector<std::string> split(std::string_view bytes, size_t n);
 std::string join(const std::vector<std::string>& parts);
 
@@ -62,8 +62,8 @@ void past_checksum(const std::string& bytes, Repair&& repair, Read&& read) {
   read(repair(bytes));
 }
 
-/// Returns a tokenizer.json for a small BPE tokenizer with byte fallback. `before` contains its
-/// entries "normalizer" and "pre_tokenizer".
+/// Returns a tokenizer.json for a small BPE tokenizer with byte fallback. `before` contains the
+/// file's entries "normalizer" and "pre_tokenizer".
 std::string characters_tokenizer(const std::string& before);
 /// Returns the entries "normalizer" and "pre_tokenizer" of Llama 2.
 std::string llama2_spaces();

@@ -62,7 +62,7 @@ inline double fused_difference(const Sizes& sizes, const AttentionOptions& optio
       operands(sizes, dtype));
 }
 
-/// Returns a mask that hides about a third of the keys. The first query sees no key, the second
+/// Returns a random mask that hides 30% of the keys. The first query sees no key, and the second
 /// sees all keys.
 inline Tensor bool_mask(const Shape& shape) {
   manual_seed(5);

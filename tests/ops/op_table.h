@@ -1,6 +1,6 @@
 #pragma once
-// The table of ops: how to call each op, and its sample inputs. op_checks.h has the checks that
-// every row must pass. A new op needs only a row here, and no test of its own.
+// The table of ops: how to call each op, and its sample inputs. op_checks.h declares the checks
+// that every row must pass. A new op needs only a row in this table, and no test of its own.
 
 #include <functional>
 #include <string>
@@ -26,7 +26,7 @@ inline Tensor f32(const Shape& shape) { return ones(shape); }
 inline Tensor f64(const Shape& shape) { return ones(shape, float64); }
 inline Tensor i64(const Shape& shape) { return ones(shape, int64); }
 
-/// A call that must throw an Error with `message` in its message.
+/// A call that must throw an Error whose message contains `message`.
 struct BadCall {
   std::function<void()> call;
   std::string message;
@@ -37,8 +37,8 @@ struct OpRow {
                      ///< ops, of the function
   std::string variant = "";  ///< distinguishes rows of the same op with different options
   TensorFunction f;
-  std::vector<Sample> samples;     ///< small, since gradients are checked element by element
-  std::vector<Sample> large = {};  ///< more than one chunk of work, and a remainder in each loop
+  std::vector<Sample> samples;     ///< small inputs, since each element's gradient is checked
+  std::vector<Sample> large = {};  ///< inputs with several chunks of work and a remainder per loop
   TensorFunction composed = {};    ///< the same function, composed of simpler ops
   std::vector<BadCall> bad = {};
   bool differentiable = true;
@@ -75,7 +75,7 @@ Input uniform(const Shape& shape, double low, double high);
 Input away_from(const Shape& shape, std::vector<double> kinks);
 /// Values at least 0.3 apart, for ops that depend on their order.
 Input distinct(const Shape& shape);
-/// Multiples of 0.5 plus `offset`. Inputs with different offsets then never have equal elements.
+/// Multiples of 0.5 plus `offset`. Inputs with offsets 0 and 0.25 never have equal elements.
 Input on_grid(const Shape& shape, double offset);
 /// int64 values in [0, n).
 Input indices(const Shape& shape, int64_t n);

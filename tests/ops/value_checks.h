@@ -1,5 +1,5 @@
 #pragma once
-// Checks the values and gradients of an op outside the table of op_table.h.
+// Checks of values and gradients for tests that do not use the table of op_table.h.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -40,7 +40,7 @@ void check_gradients(const Tensor& x, const F& f) {
 }
 
 /// Returns a random float64 tensor that is not contiguous: its axes are stored in reverse order,
-/// and the last one consists of every second element of a longer axis.
+/// and its last axis consists of every second element of a longer axis.
 inline Tensor strided(const Shape& shape) {
   Shape longer = shape;
   std::reverse(longer.begin(), longer.end());

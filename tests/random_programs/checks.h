@@ -7,11 +7,11 @@
 
 namespace gradus::programs {
 
-/// A check. It throws Error, or any other exception, if the program fails it.
+/// A check. run() throws Error, or any other exception, if the program fails the check.
 struct Check {
   std::string name;
   void (*run)(const Program& program);
-  double share = 1;  ///< fraction of programs to check; the program's seed selects them
+  double share = 1;  ///< fraction of all programs that are checked, selected by their seeds
 };
 
 const std::vector<Check>& all_checks();

@@ -16,8 +16,8 @@ enum class Domain { any, positive, unit, nonzero, distinct };
 enum class Sizes {
   small,  ///< at most 4
   mixed,  ///< a quarter of them from 30 to 90, the others at most 4
-  split   ///< half of them from 100 to 400, the others at most 4; all at most 4 once an argument of
-          ///< the op has an axis of 100 or more; for programs whose loops are split
+  split   ///< for programs whose loops are split: half of them from 100 to 400, the others at most
+          ///< 4; once an argument of the op has an axis of 100 or more, all are at most 4
 };
 
 /// Draws the arguments and options of a new step. Arguments are existing values or new leaves.
@@ -138,8 +138,8 @@ inline std::string einsum_equation(int64_t i) {
                                                "iij,jkk->k", "i,j,ij->"};
   return equations[static_cast<uint64_t>(i) % einsum_count];
 }
-/// Detaches all tensors. This is needed even under NoGrad, where an op may return its argument
-/// unchanged, which is still part of the graph.
+/// Detaches all tensors. This is needed even under NoGrad: an op that has nothing to change returns
+/// its argument, which may be part of the graph.
 inline Tensors outside(Tensors all) {
   for (Tensor& x : all) x = x.detach();
   return all;

@@ -29,8 +29,8 @@ class Random {
   int64_t whole(int64_t low, int64_t high) {
     return low + static_cast<int64_t>(next() % static_cast<uint64_t>(high - low + 1));
   }
-  /// Returns a multiple of 2^-10, uniform in [low, high). It is exact in float32 and short in
-  /// print.
+  /// Returns a multiple of 2^-10, uniform in [low, high), which is exact in float32 and prints with
+  /// few digits.
   double real(double low, double high) {
     return static_cast<double>(static_cast<int64_t>((low + uniform() * (high - low)) * 1024)) /
            1024;
@@ -53,7 +53,7 @@ struct Leaf {
   Layout layout = Layout::contiguous;
   int64_t axis = 0;  ///< if expanded: the axis with stride 0, along which values are equal
   bool wants_grad = false;
-  bool has_grad = false;  ///< has a gradient already; backward adds to it
+  bool has_grad = false;  ///< has a gradient before backward, which adds to it
 };
 
 /// The mode in which a step runs.

@@ -13,26 +13,26 @@ struct Way {
   Dtype dtype = float64;
   bool composed = false;    ///< compute fused ops from basic ops
   bool contiguous = false;  ///< make all leaves contiguous
-  bool apart = false;       ///< make leaves views of one storage, with other numbers between them
+  bool apart = false;       ///< make leaves views of one storage, with 1e30 between them
   /// Multiply each value, except leaves without a gradient, by 1 + noise u, with u random in [-1,
   /// 1). run() does so once more, in place, before backward, so that backward rules read other
   /// values than the forward pass. float64 only.
   double noise = 0;
   uint64_t noise_seed = 0;
-  Tensors* read = nullptr;  ///< collects the tensors that backward rules may read, detached
+  Tensors* read = nullptr;  ///< if set: collects what backward rules may read, detached
   int recompute_from = 0, recompute_to = 0;      ///< run steps [from, to) in recompute()
-  const std::vector<Tensors>* frozen = nullptr;  ///< if set: values of the steps that detach
+  const std::vector<Tensors>* frozen = nullptr;  ///< if set: outputs for the steps that detach
 };
 
 /// Returns a tensor with the values of the leaf.
 Tensor leaf_tensor(const Leaf& leaf, Dtype dtype, Layout layout);
 
-/// Returns the value of `ref` among the values of all steps. Throws Error if its step has no such
-/// output, which happens when a split is shrunk.
+/// Returns the value of `ref` among the values of all steps. Throws Error if the step has no such
+/// output, which happens when the op `split` is shrunk.
 const Tensor& value_of(const std::vector<Tensors>& values, Ref ref);
 
-/// Returns the leaves of the program, in the order of its steps. Entries of other steps are
-/// undefined.
+/// Returns one tensor per step of the program: the leaf or, for a step that is not a leaf, an
+/// undefined tensor.
 Tensors make_leaves(const Program& program, const Way& way);
 
 /// The gradients that hooks and retain_grad() received, per step.
@@ -55,8 +55,8 @@ Tensor loss(const Roots& roots);
 
 /// All values and gradients of a program.
 struct Result {
-  std::vector<Tensors> values;  ///< outside the graph
-  Tensors gradients;            ///< per step, for leaves; undefined if missing
+  std::vector<Tensors> values;  ///< detached
+  Tensors gradients;            ///< per step; undefined if the step is not a leaf or got none
   Seen seen;
   double largest = 0;  ///< the largest norm of a value's gradient; only set by runs with noise
 };

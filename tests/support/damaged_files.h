@@ -33,9 +33,9 @@ bool taken(const std::string& path, Load&& load) {
   }
 }
 
-/// Calls load() for each bit of the file (or every nth bit of each byte) with that bit flipped, for
-/// every truncation, and for some extensions of the file. load() must accept the file or throw
-/// Error. Returns how often it accepted the file.
+/// Calls load() on damaged copies of the file: one per bit (or every nth bit of each byte), with
+/// that bit flipped, one per truncation, and some extensions. load() must accept a copy or throw
+/// Error. Returns how many copies it accepted.
 template <class Load>
 int count_taken(const std::string& path, Load&& load, int nth = 1) {
   const std::string good = gradus::read_file(path);

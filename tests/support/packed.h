@@ -1,6 +1,6 @@
 #pragma once
-// Makes pieces of binary files: given bytes, random bytes, big-endian numbers, deflated data and
-// PNG chunks.
+// Makes pieces of binary files: bytes listed as integers, random bytes, big-endian numbers,
+// deflated data and PNG chunks.
 
 #include <zlib.h>
 

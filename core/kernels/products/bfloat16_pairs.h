@@ -3,9 +3,9 @@
 // format of the processor's bfloat16 instructions (ProductKernel::bfloat16_panel).
 //
 // The simple form rounds A and B and then computes a float32 product. A bfloat16 instruction
-// multiplies and adds 32 elements, a float32 instruction 16. On Zen 4 products take 0.49 to 0.57 of
-// float32's time, including rounding and packing. Rounding is to the nearest, ties to even. Numbers
-// smaller than float32's smallest normal number count as 0.
+// multiplies and adds 32 elements, a float32 instruction 16. On Zen 4, products take 0.49 to 0.57
+// of float32's time, including rounding and packing. Rounding is to the nearest, ties to even.
+// Numbers smaller than float32's smallest normal number count as 0.
 
 #include <array>
 
@@ -17,8 +17,8 @@ namespace gradus::kernel {
 /// in the low half.
 using Pair = uint32_t;
 
-/// The operands of panel_gemm, rounded to bfloat16: rows of A once per block, a panel of B when it
-/// is packed.
+/// The operands of panel_gemm, rounded to bfloat16. Rows of A are rounded once per block, and a
+/// panel of B when it is packed.
 class RoundedOperands;
 
 namespace detail {
@@ -63,7 +63,8 @@ inline __m512 load_first(int64_t n, const float* x) {
   return _mm512_maskz_loadu_ps(first_lanes(n), x);
 }
 
-// Returns pairs of neighbouring elements: x0 x1, x2 x3, ...
+// Returns pairs of neighbouring elements x0 x1, x2 x3, ... of x, the lanes of `first` followed by
+// those of `second`.
 inline __m512i pairs_of(__m512 first, __m512 second) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first));
 }
@@ -78,7 +79,7 @@ inline __m512i pairs_between(__m512 x, __m512 y) {
   return _mm512_permutexvar_epi16(_mm512_load_si512(order.data()), pairs_of(x, y));
 }
 
-// Returns pairs of the first n of 32 elements of a row, followed by zeros.
+// Returns pairs of 32 neighbouring elements, starting at x. All but the first n count as zeros.
 inline __m512i round_first(int64_t n, const float* x) {
   return pairs_of(load_first(n, x), load_first(n - 16, x + 16));
 }

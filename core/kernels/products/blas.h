@@ -1,7 +1,7 @@
 #pragma once
 // Matrix multiplication by BLAS, or by our own kernels where they are faster (choose_product in
-// product.h decides). BLAS is called nowhere else. Every kernel runs on one thread; gemm splits a
-// product's rows or columns over the threads.
+// product.h decides). All calls of BLAS go through this header. Every kernel runs on one thread;
+// gemm splits a product's rows or columns over the threads.
 
 #include <cstdint>
 #include <functional>

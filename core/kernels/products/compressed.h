@@ -45,7 +45,7 @@ struct CompressedMatrix {
 
 /// Computes y = x w^T for a few rows of x: x (m, w.cols), y (m, w.rows), both float32. For int8
 /// weights, x is rounded to 16-bit integers, because integer products are faster than converting
-/// each weight to float32. A NaN or infinity in a row of x then makes that row of y NaN.
+/// each weight to float32. A NaN or infinity in a row of x then makes the whole row of y NaN.
 class CompressedProduct {
  public:
   CompressedProduct(const CompressedMatrix& w, int64_t m, const float* x, float* y);
@@ -64,7 +64,7 @@ class CompressedProduct {
   float* y_;
   Scratch<int16_t> rounded_;       // for int8 weights: x / rounded_scales_, (m, blocks *
                                    // scale_block)
-  Scratch<float> rounded_scales_;  // (m, blocks)
+  Scratch<float> rounded_scales_;  // one scale per block of x: (m, blocks)
 };
 
 /// Converts n elements to bfloat16.

@@ -80,7 +80,7 @@ enum class ProductOperands {
 };
 
 /// The most rows of A that are multiplied as dot products with the rows of B. A row of C has the
-/// same bits for any number of rows up to this one, so that a text generated in a batch is the same
+/// same bits for any number of rows up to few_rows, so that a text generated in a batch is the same
 /// as one generated alone.
 inline constexpr int64_t few_rows = 64;
 
@@ -106,17 +106,17 @@ struct ProductShape {
   constexpr bool dots_with_a() const { return n == 1 && !trans_a && (trans_b || ldb == 1); }
 };
 
-/// With fewer queries than this, attention without a backward pass uses row_dots: its tiles put one
-/// query in each lane of a vector, so most lanes would be empty.
+/// With fewer queries than this, attention without a backward pass uses row_dots instead of tiles.
+/// A tile puts one query in each lane of a vector, so most lanes would be empty.
 inline constexpr int64_t few_queries = 4;
 
 /// With 256-bit vectors, C counts as narrow up to this number of columns.
 inline constexpr int64_t narrow_cols = 32;
 
-/// With more rows of A, a compressed B is converted to float32.
+/// With more rows of A than this, a compressed B is converted to float32.
 inline constexpr int64_t few_compressed_rows = 12;
 
-/// True if this build can multiply in bfloat16.
+/// Whether this build can multiply in bfloat16.
 #if defined(__AVX512BF16__) && defined(__AVX512BW__)
 inline constexpr bool bfloat16_products = true;
 #else

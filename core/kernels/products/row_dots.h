@@ -121,7 +121,7 @@ struct RowDots {
   }
 };
 
-/// Returns p as dot products. choose_product must have returned row_dots for `shape`.
+/// Returns the dot products that compute p. choose_product must have returned row_dots for `shape`.
 template <class T>
 RowDots<T> row_dots(const ProductShape& shape, const blas::Product<T>& p) {
   if (shape.dots_with_b()) return {p.m, p.n, p.k, p.a, p.lda, p.b, p.ldb, p.add, p.c, p.ldc, 1};

@@ -54,8 +54,8 @@ struct Register {
   typedef T memory __attribute__((vector_size(vector_bytes), aligned(alignof(T)), may_alias));
 };
 
-// Calls f(0), ..., f(N - 1). Each index is a constant, so that arrays that f indexes can be kept in
-// registers.
+// Calls f(0), ..., f(N - 1). Each argument is a compile-time constant, so that arrays that f
+// indexes can be kept in registers.
 template <int64_t N, class F>
 [[gnu::always_inline]] inline void unroll(F f) {
   [&]<int64_t... I>(std::integer_sequence<int64_t, I...>) __attribute__((always_inline)) {

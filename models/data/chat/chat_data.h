@@ -41,7 +41,8 @@ class ChatData {
   int64_t num_rows() const { return std::ssize(rows_); }
   int64_t num_examples() const { return std::ssize(all_); }  ///< number of conversations in use
   int64_t num_left_out() const { return left_out_; }         ///< number of conversations left out
-  int64_t num_answer_tokens() const { return answer_tokens_; }  ///< in the conversations in use
+  /// Returns the number of answer tokens in the conversations in use.
+  int64_t num_answer_tokens() const { return answer_tokens_; }
 
  private:
   PackedBatch pack(const std::vector<std::vector<size_t>>& rows) const;

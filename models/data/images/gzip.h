@@ -11,8 +11,8 @@
 namespace gradus::internal {
 
 /// A file that is read sequentially. It is decompressed on the fly if its first two bytes are
-/// gzip's (RFC 1952; consecutive members are concatenated). Error messages begin with `context`.
-/// If decompression fails, they name the byte of the compressed file.
+/// gzip's (RFC 1952; consecutive members are concatenated). Error messages begin with `context`. If
+/// decompression fails, they name the offset in the compressed file.
 class PackedFile {
  public:
   PackedFile(std::string context, const std::string& path);
@@ -23,8 +23,8 @@ class PackedFile {
   /// upper bound.
   uint64_t most() const;
   /// Reads n bytes, or fewer at the end of the file, and returns the number of bytes read. Throws
-  /// Error if a compressed file is damaged. Its last checksum, and that nothing follows
-  /// it, are verified only once read() has returned fewer than n bytes.
+  /// Error if a compressed file is damaged. The file's last checksum, and the absence of data after
+  /// it, are verified only by a call that returns fewer than n bytes.
   size_t read(void* to, size_t n);
 
  private:

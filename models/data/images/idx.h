@@ -14,22 +14,22 @@ namespace gradus::models {
 /// given dtype. Examples:
 ///   const Tensor images = read_idx("train-images-idx3-ubyte") / 255;          // (60000, 28, 28)
 ///   const Tensor labels = read_idx("train-labels-idx1-ubyte", int64);         // (60000)
-/// gzip files are decompressed. If `path` does not exist, `path`.gz is read. Throws Error naming
-/// the file and, if it is damaged, the byte. Even if the header is damaged, allocates no more
-/// values than a file of this size can hold.
+/// gzip files are decompressed. If `path` does not exist, `path`.gz is read. Throws Error, naming
+/// the file and, if it is damaged, the offset of the faulty byte. Even if the header is damaged,
+/// allocates no more values than a file of this size can hold.
 Tensor read_idx(const std::string& path, Dtype dtype = float32);
 
 /// Reads images (n, height, width) of one channel and labels (n) from two IDX files, plain or
 /// compressed. Throws the errors of read_idx. Also throws Error if the numbers of images and labels
-/// differ, and on a label that is not below `classes`; the message then names the byte.
+/// differ, and on a label that is not below `classes`; the message then names the label's offset.
 ImageData read_idx_images(const std::string& images, const std::string& labels,
                           int64_t classes = 10);
 
 /// Reads MNIST, or a data set with the same file names (Fashion-MNIST, KMNIST), from a folder.
 /// Training data are in train-images-idx3-ubyte and train-labels-idx1-ubyte, plain or .gz. Test
-/// data are in files with t10k- instead of train-. If only one of these pairs exists, its first
-/// four fifths become the training data and the rest the test data: for example, t10k alone gives
-/// 8,000 and 2,000 digits. Classes are named 0 to 9.
+/// data are in files with t10k- instead of train-. If only one of these two pairs of files exists,
+/// its first four fifths become the training data and the rest the test data: for example, t10k
+/// alone gives 8,000 and 2,000 digits. Classes are named 0 to 9.
 ImageSplit read_mnist(const std::string& folder);
 
 }  // namespace gradus::models

@@ -55,7 +55,7 @@ struct ImageBatch {
 /// share its bytes. All methods may be called by several threads at once.
 class ImageData {
  public:
-  /// Makes a data set. `bytes` holds the values of a contiguous tensor of `shape` (N, C, H, W).
+  /// Makes a data set. `bytes` are the elements of a contiguous tensor of `shape` (N, C, H, W).
   /// Each of the N labels is an index into class_names. Throws Error if the sizes do not match, or
   /// if a label is out of range; the message then names the image.
   ImageData(const Shape& shape, std::vector<uint8_t> bytes, std::vector<int64_t> labels,
@@ -77,9 +77,10 @@ class ImageData {
   ImageBatch batch(const Tensor& ids, const ChannelStats& stats = {}) const;
   /// Returns images first, first + 1, ..., at most `count` of them.
   ImageBatch range(int64_t first, int64_t count, const ChannelStats& stats = {}) const;
-  /// Returns batch number `step` of consecutive epochs. Each epoch contains every image once, in an
-  /// order determined by the seed and the epoch. A batch may span two epochs. The result depends
-  /// only on the arguments, so the method suits Prefetch and resumed runs.
+  /// Returns `batch` images: batch `step`, counted from 0 across consecutive epochs. Each epoch
+  /// contains every image once, in an order determined by the seed and the epoch. A batch may span
+  /// several epochs. The result depends only on the arguments, so the method suits Prefetch and
+  /// resumed runs.
   ImageBatch shuffled(int64_t batch, uint64_t seed, int64_t step,
                       const ChannelStats& stats = {}) const;
 

@@ -14,7 +14,8 @@ struct DenoisingOptions {
   int64_t length = 128;     ///< maximum number of tokens per sequence
   double rate = 0.15;       ///< fraction of a sequence's tokens to remove
   double mean_span = 3;     ///< mean length of the removed spans, in tokens
-  double validation = 0.1;  ///< fraction of the sequences held out; at least one if > 0
+  double validation = 0.1;  ///< fraction of the sequences to hold out; if > 0, at least
+                            ///< one of two or more
   uint64_t seed = 0;        ///< determines which sequences are held out
 };
 
@@ -46,7 +47,7 @@ class DenoisingData : public PairSource {
   DenoisingData(const std::string& text, const Tokenizer& tokenizer,
                 const DenoisingOptions& options = {});
 
-  const Report& report() const { return report_; }  ///< of the whole text
+  const Report& report() const { return report_; }  ///< statistics of the whole text
   /// Returns the number of sequences in a split.
   int64_t num_pairs(Split split) const override { return std::ssize(sequences(split)); }
   int64_t longest_target() const override { return report_.longest_target; }

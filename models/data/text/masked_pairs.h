@@ -42,10 +42,10 @@ struct MaskedPairsOptions {
 /// lines of more than (T - 3) / 2 tokens are divided into equal pieces. (Three tokens of an example
 /// are special.) A consists of as many consecutive segments as fit in (T - 3) / 2 tokens, at least
 /// one. In half of the examples, B starts with the segment after A. In the other half, B starts
-/// with a random segment of another document or, if the split has only one document, with one
-/// elsewhere in it. B ends when the example is full, at the end of its document, or at the start
-/// of A. round(rate n) of the n ordinary tokens of A and B are predicted, at least one. The two
-/// splits share no segment.
+/// with a random segment of another document or, if the split has only one document, with another
+/// segment of this document. B ends when the example is full, at the end of its document, or at the
+/// start of A. round(rate n) of the n ordinary tokens of A and B are predicted, at least one. The
+/// two splits share no segment.
 class MaskedPairs {
  public:
   /// Statistics of the text.
@@ -57,15 +57,15 @@ class MaskedPairs {
   };
 
   /// Encodes the text. The tokenizer needs [PAD], [CLS], [SEP] and [MASK]. The held-out text starts
-  /// at the document boundary that makes it closest to the fraction options.validation. If it would
-  /// then be less than half or more than twice this fraction, it starts at a segment within a
-  /// document instead. Throws Error if a special token is missing, if an option is out of range, if
-  /// the tokenizer rejects a line (the message names the line), and if a split has too few segments
-  /// for both kinds of pairs.
+  /// at the document boundary for which its size is closest to the fraction options.validation. If
+  /// this size is less than half or more than twice the fraction, the held-out text starts at a
+  /// segment within a document instead. Throws Error if a special token is missing, if an option is
+  /// out of range, if the tokenizer rejects a line (the message names the line), and if a split has
+  /// too few segments for examples of both kinds, in which B follows A or does not.
   MaskedPairs(const std::string& text, const Tokenizer& tokenizer,
               const MaskedPairsOptions& options = {});
 
-  const Report& report() const { return report_; }  ///< of the whole text
+  const Report& report() const { return report_; }  ///< statistics of the whole text
   /// Returns `batch` examples that begin at random segments of a split. They depend only on (seed,
   /// step, index). The limits of the arguments are those of TextData::random_batch.
   MaskedBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,

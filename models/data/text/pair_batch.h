@@ -22,7 +22,7 @@ struct PairBatch {
   Tensor targets;         ///< (B, T): y [END], then -100, which cross_entropy ignores
 };
 
-/// Base class of data sets of pairs, some of which are held out for validation.
+/// Base class of data sets whose pairs are split into training and validation.
 class PairSource {
  public:
   virtual ~PairSource() = default;
@@ -50,9 +50,9 @@ class PairSource {
   /// Returns pair i of a split. All randomness comes from `key`.
   virtual TokenPair pair(Split split, int64_t i, RandomKey key) const = 0;
 
-  /// Returns whether to hold out each sequence. Chooses round(share n) of the n distinct sequences
-  /// at random, at least one if n > 1 and share > 0, with all their repeats. The choice does not
-  /// depend on the order of the sequences. Throws Error unless the share is in [0, 1).
+  /// Returns, for each sequence, whether to hold it out. Chooses round(share n) of the n distinct
+  /// sequences at random, with all their repeats, but at least one if n > 1 and share > 0. The
+  /// choice does not depend on the order of the sequences. Throws Error unless 0 <= share < 1.
   std::vector<bool> held_out(const std::vector<std::span<const int32_t>>& sequences, double share,
                              uint64_t seed) const;
 

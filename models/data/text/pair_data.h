@@ -10,9 +10,10 @@
 namespace gradus::models {
 
 struct PairDataOptions {
-  int64_t max_source = 256;  ///< maximum tokens of a source; pairs with a longer one are left out
+  int64_t max_source = 256;  ///< maximum tokens of a source; pairs that exceed it are left out
   int64_t max_target = 256;  ///< maximum tokens of a target, without [START] and [END]
-  double validation = 0.1;   ///< fraction of distinct sources held out; at least one if > 0
+  double validation = 0.1;   ///< fraction of the distinct sources to hold out; if > 0, at least
+                             ///< one of two or more
   uint64_t seed = 0;         ///< determines which sources are held out
 };
 
@@ -43,12 +44,12 @@ class PairData : public PairSource {
   PairData(const std::vector<TextPair>& train, const std::vector<TextPair>& validation,
            const Tokenizer& source, const Tokenizer& target, const PairDataOptions& options = {});
 
-  const Report& report() const { return report_; }  ///< of all pairs given
+  const Report& report() const { return report_; }  ///< statistics of all pairs given
   /// Returns the number of pairs in a split.
   int64_t num_pairs(Split split) const override { return std::ssize(entries(split)); }
   int64_t longest_target() const override { return report_.longest_target; }
-  /// Returns the index of pair i of a split in the list given to the constructor, or in the split's
-  /// own list if two were given.
+  /// Returns where pair i of a split was in the list passed to the constructor: its index in that
+  /// list, or in the split's own list if two were passed.
   int64_t original(Split split, int64_t i) const;
 
  private:

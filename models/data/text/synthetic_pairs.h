@@ -23,8 +23,8 @@ namespace gradus::models {
 std::vector<TextPair> date_pairs(int64_t n, uint64_t seed);
 
 struct ReversalOptions {
-  int64_t min_length = 1, max_length = 10;              ///< number of letters; all lengths are
-                                                        ///< equally likely
+  int64_t min_length = 1, max_length = 10;              ///< number of letters; lengths are
+                                                        ///< drawn uniformly
   std::string alphabet = "abcdefghijklmnopqrstuvwxyz";  ///< distinct ASCII characters
 };
 /// Returns n strings of random letters with their reversals: "abcd" -> "dcba". All sources differ.
@@ -32,8 +32,8 @@ struct ReversalOptions {
 /// number of distinct strings, throws Error if there are fewer than 2 n distinct strings.
 std::vector<TextPair> reversal_pairs(int64_t n, uint64_t seed, const ReversalOptions& options = {});
 
-/// Returns n sums of two numbers of at most `digits` digits (1 to 9): "123+45" -> "168". All
-/// sources differ. Throws Error if there are fewer than n distinct sums.
+/// Returns n sums of two numbers of at most `digits` digits: "123+45" -> "168". All sources differ.
+/// Throws Error unless 1 <= digits <= 9 and there are at least n distinct sums.
 std::vector<TextPair> addition_pairs(int64_t n, uint64_t seed, int64_t digits = 3);
 
 }  // namespace gradus::models

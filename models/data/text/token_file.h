@@ -14,9 +14,9 @@ namespace gradus::models {
 /// Options for encoding a text file into a TokenFile.
 struct TokenFileOptions {
   int64_t piece = 1 << 22;  ///< approximate number of bytes to encode at a time
-  int64_t first = 0;        ///< first byte of the text to encode
+  int64_t first = 0;        ///< offset in the file of the first byte to encode
   int64_t most = std::numeric_limits<int64_t>::max();  ///< maximum number of bytes to encode
-  std::string source = {};  ///< see TokenFile::source(); 16 hexadecimal digits, or empty
+  std::string source = {};  ///< see TokenFile::source(); 16 lower-case hexadecimal digits, or empty
 };
 
 /// A memory-mapped file of token ids: only the parts that are read occupy memory.
@@ -24,10 +24,10 @@ struct TokenFileOptions {
 /// The format is a header of 64 bytes, followed by the tokens as uint16 (vocabularies up to 65,536)
 /// or uint32. The header is, little-endian:
 ///   "gradtok1"
-///   bytes per token, 2 or 4, as uint32, and four zero bytes
+///   bytes per token, 2 or 4, as uint32, and four NUL bytes
 ///   number of tokens, and vocabulary size, as uint64
 ///   checksum of the tokens in 16 hexadecimal digits
-///   source in 16 hexadecimal digits, or zeros if it is unknown
+///   source in 16 hexadecimal digits, or 16 NUL bytes if it is unknown
 ///
 /// Opening a file reads the header and checks the file's length; verify() reads everything. If the
 /// file is truncated while open, the next read throws Error. If it is truncated during a read, the
@@ -36,8 +36,8 @@ struct TokenFileOptions {
 /// one object.
 class TokenFile {
  public:
-  /// Opens a file. Throws Error, naming the file and the byte, unless it is a complete file of this
-  /// format.
+  /// Opens a file. Throws Error, naming the file and the offset of the faulty byte, unless the file
+  /// has this format and is complete.
   explicit TokenFile(const std::string& path);
 
   int64_t size() const { return count_; }             ///< number of tokens
@@ -50,7 +50,8 @@ class TokenFile {
   /// hexadecimal digits, or an empty string if it is unknown.
   std::string source() const;
   /// Copies tokens first ... first + n - 1 to `to`. Throws Error if these do not exist, if the file
-  /// has been truncated, or if a token is outside the vocabulary; the message then names the byte.
+  /// has been truncated, or if a token is outside the vocabulary; the message then names the
+  /// token's offset in the file.
   void read(int64_t first, int64_t n, int64_t* to) const;
   /// Reads and checks all tokens. Throws Error on a token outside the vocabulary or on a wrong
   /// checksum.
@@ -60,7 +61,7 @@ class TokenFile {
   struct Written {
     int64_t bytes = 0;    ///< bytes of text encoded
     int64_t tokens = 0;   ///< number of tokens written
-    int64_t unknown = 0;  ///< [UNK] among the tokens
+    int64_t unknown = 0;  ///< number of these tokens that are [UNK]
   };
   /// Encodes a text file and writes its tokens, atomically. The text is read and encoded in pieces.
   /// A piece ends before a space, tab or line break that is followed by a character other than
@@ -75,9 +76,9 @@ class TokenFile {
   static void write(const std::string& path, const std::vector<int64_t>& tokens, int64_t vocab_size,
                     const std::string& source = "");
   /// Encodes a text file as write() does, into a temporary file that is unlinked at once. The
-  /// system frees its space when the last copy of the TokenFile is destroyed or the program ends,
-  /// even in a crash. path() returns the name under which it was created. Throws the errors of
-  /// write(), and Error if there is no folder for temporary files.
+  /// system frees the file's space when the last copy of the TokenFile is destroyed or the program
+  /// ends, even in a crash. path() returns the name under which the file was created. Throws the
+  /// errors of write(), and Error if there is no folder for temporary files.
   static TokenFile temporary(const std::string& text_path, const Tokenizer& tokenizer,
                              const TokenFileOptions& options = {});
 

@@ -22,7 +22,8 @@ struct BPEMerge {
 }  // namespace internal
 
 struct BPEOptions {
-  int64_t vocab_size = 4096;  ///< maximum number of special tokens, 256 bytes and merged tokens
+  int64_t vocab_size = 4096;  ///< maximum vocabulary size, counting special tokens, the 256
+                              ///< bytes and merged tokens
   std::vector<std::string> special = {};  ///< for example {"<|endoftext|>"}; they get the first ids
   int64_t min_count = 2;                  ///< pairs that occur less often are not merged
 };
@@ -30,8 +31,8 @@ struct BPEOptions {
 /// Byte-level byte pair encoding as in GPT-2: Sennrich, Haddow, Birch 2016, arXiv 1508.07909;
 /// Radford et al. 2019, "Language Models are Unsupervised Multitask Learners".
 ///
-/// GPT-2's rule splits a text into words. At each position it takes the first of these alternatives
-/// that matches, and makes it as long as possible:
+/// GPT-2's rule splits a text into words. A word is the longest match of the first of these
+/// alternatives that matches at its position:
 ///   's 't 're 've 'm 'll 'd | ?letters | ?digits | ?others | spaces, except the last one before a
 ///   word | spaces                                                       (a ? is an optional space)
 /// Letters, digits and spaces are those of Unicode. A byte that is not UTF-8 is an "other". Each
@@ -44,7 +45,7 @@ class BPETokenizer : public Tokenizer {
   /// Learns merges from a text: repeatedly merges the most frequent pair of adjacent tokens within
   /// words. Ties go to the smallest left id, then to the smallest right id. Stops early, with a
   /// smaller vocabulary, when no pair occurs min_count times. Throws Error if vocab_size is less
-  /// than the number of special tokens plus 256 bytes.
+  /// than the number of special tokens plus 256.
   static BPETokenizer train(const std::string& text, const BPEOptions& options);
   explicit BPETokenizer(const internal::TokenizerFile& file);
 
@@ -63,9 +64,9 @@ class BPETokenizer : public Tokenizer {
 
   /// Reads GPT-2's files: vocab.json, {"token": id, ...}, and merges.txt, one pair per line, with
   /// an optional first line "#version: ...". `special` names special tokens of vocab.json, which
-  /// may have any ids. Throws Error, naming the file and the token or line, unless n tokens
-  /// have the ids 0 to n - 1, each byte is a token, every other ordinary token is the result of a
-  /// merge, and each merge combines bytes or results of earlier merges.
+  /// may have any ids. The ids of n tokens must be 0 to n - 1, each byte must be a token, every
+  /// other ordinary token must result from a merge, and each merge must combine bytes or results of
+  /// earlier merges. Otherwise throws Error, naming the file and the token or line.
   static BPETokenizer load_gpt2(const std::string& vocab_path, const std::string& merges_path,
                                 const std::vector<std::string>& special = {"<|endoftext|>"});
   /// Writes vocab.json and merges.txt to these paths, each atomically.

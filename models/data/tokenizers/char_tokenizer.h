@@ -11,11 +11,11 @@ namespace gradus::models {
 
 /// One token per character (Unicode code point). The vocabulary is the special tokens, followed by
 /// the distinct characters of a text in the order of their code points. encode throws Error on text
-/// that is not UTF-8 and names the byte.
+/// that is not UTF-8; the message names the offset of the invalid byte.
 class CharTokenizer : public Tokenizer {
  public:
   /// Builds the vocabulary from `text`. Throws Error if the text is empty, or if it is not UTF-8;
-  /// the message then names the byte.
+  /// the message then names the offset of the invalid byte.
   explicit CharTokenizer(const std::string& text, const std::vector<std::string>& special = {});
   explicit CharTokenizer(const internal::TokenizerFile& file);
 

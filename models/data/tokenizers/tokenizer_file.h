@@ -28,7 +28,7 @@ struct TokenizerFile {
 void read_tokenizer(const char* op, const std::string& path,
                     const std::function<void(const TokenizerFile&)>& use);
 
-/// Calls on_name(id) for each name in the text, for the longest where several names match. Calls
+/// Calls on_name(id) for each name in the text; where several names match, for the longest. Calls
 /// on_text(part, is_first) for each part of the text before, between and after names, where
 /// is_first tells whether the part is at the start of the text.
 void split_at_names(const std::string& text, const std::unordered_map<std::string, int64_t>& names,
@@ -51,13 +51,14 @@ inline constexpr std::pair<const char*, const char*> bert_roles[] = {{"pad_token
 
 /// Returns the "type" of this tokenizer in our format: bpe or wordpiece.
 std::string hf_type(const nlohmann::json& root);
-/// Returns whether BPETokenizer reads this BPE. HuggingFaceBPE reads it instead if the
-/// pre_tokenizer is a Sequence or a Metaspace, or if it is missing and byte_fallback is set.
-/// (BPETokenizer throws Error on pre_tokenizers other than ByteLevel, which GPT-2 has.)
+/// Returns whether to load this BPE with BPETokenizer rather than HuggingFaceBPE. HuggingFaceBPE is
+/// for files whose pre_tokenizer is a Sequence or a Metaspace, and for files that have no
+/// pre_tokenizer and set byte_fallback. BPETokenizer is for all others, and throws Error unless the
+/// pre_tokenizer is GPT-2's, ByteLevel.
 bool hf_is_gpt2(const nlohmann::json& root);
 /// Returns all tokens by id, including added tokens.
 std::vector<std::string> hf_tokens(const nlohmann::json& root);
-/// Returns the names of the added tokens, which become special tokens.
+/// Returns the names of the added tokens, all of which must be special.
 std::vector<std::string> hf_special(const nlohmann::json& root);
 /// Returns the merges of a byte-level BPE, each as "left right".
 std::vector<std::string> hf_merges(const nlohmann::json& root);

@@ -7,9 +7,9 @@
 
 namespace gradus::models::internal {
 
-/// The kinds of characters that tokenizers distinguish: Unicode's general categories L (letter), N
-/// (number) and M (mark), the property White_Space (space), and other: punctuation, symbols,
-/// control characters and unassigned code points.
+/// The kinds of characters that tokenizers distinguish. letter, number and mark are Unicode's
+/// general categories L, N and M. space is the property White_Space. other is everything else:
+/// punctuation, symbols, control characters and unassigned code points.
 enum class Kind : uint8_t { letter, number, space, mark, other };
 
 /// A finer division of characters, by Unicode's general categories and White_Space.
@@ -44,15 +44,16 @@ std::string composed(std::string_view text);
 
 /// Reads the UTF-8 character at text[at] and moves `at` past it. If the character is not
 /// well-formed (the Unicode standard, table 3-7), returns false and moves `at` by at least one
-/// byte. Malformed are stray or missing bytes, overlong encodings, surrogates and code points above
-/// U+10FFFF.
+/// byte. Stray or missing bytes, overlong encodings, surrogates and code points above U+10FFFF are
+/// not well-formed.
 bool read_code_point(std::string_view text, size_t& at, char32_t& code_point);
 
 /// Returns the character at text[at] and moves `at` past it. Throws Error if the character is not
-/// well-formed. The message begins with `op` and names the byte.
+/// well-formed. The message begins with `op` and names the character's offset.
 char32_t next_code_point(const char* op, std::string_view text, size_t& at);
 
-/// Throws Error unless the text is UTF-8. The message begins with `op` and names the byte.
+/// Throws Error unless the text is UTF-8. The message begins with `op` and names the offset of the
+/// first invalid sequence.
 void check_utf8(const char* op, std::string_view text);
 
 /// Appends a code point in UTF-8.

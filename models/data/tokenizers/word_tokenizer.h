@@ -19,7 +19,8 @@ struct WordTokenizerOptions {
 /// One token per word. A word is a run of letters, digits and marks (such as combining accents).
 /// Every other character (punctuation, symbol) is a separate token. White space separates tokens
 /// and is dropped. For example, "It's 3.14 km" becomes It ' s 3 . 14 km. Kinds of characters and
-/// lower case follow Unicode. encode throws Error on text that is not UTF-8 and names the byte.
+/// lower case follow Unicode. encode throws Error on text that is not UTF-8; the message names the
+/// offset of the invalid byte.
 ///
 /// decode(encode(x)) may differ from x: white space and, with lower_case, capitals are lost, and
 /// words outside the vocabulary become [UNK]. decode puts one space between words. There is no

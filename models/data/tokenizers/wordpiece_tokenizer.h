@@ -26,8 +26,8 @@ struct WordPieceOptions {
 /// characters, becomes [UNK]. Character classes follow Unicode. Each character is lower-cased
 /// separately, as in Hugging Face's fast tokenizers (BERT's original code writes U+03C2 for a sigma
 /// at the end of a word). encode throws Error on text that is not UTF-8; the message names the
-/// byte. If there is no [UNK], it also throws where [UNK] would be needed; the message names the
-/// word.
+/// offset of the invalid byte. If there is no [UNK], encode also throws Error on a word that would
+/// become [UNK]; the message names the word.
 ///
 /// decode puts one space between words, so the original spacing, capitals and accents are lost.
 class WordPieceTokenizer : public Tokenizer {

@@ -14,9 +14,9 @@ namespace gradus::models::internal {
 
 /// The content of a GGUF file.
 struct GgufFile {
-  /// Values by key. Integers are written as uint32, or int32 in arrays, and other numbers as
-  /// float32. Strings, booleans, and arrays of only integers, only other numbers or only strings
-  /// can also be written. An empty array is written as an array of strings.
+  /// Values by key. When written, integers become uint32 (int32 in arrays) and other numbers
+  /// float32. Strings and booleans can also be written, and arrays whose elements are all integers,
+  /// all other numbers or all strings. An empty array is written as an array of strings.
   nlohmann::ordered_json metadata = nlohmann::ordered_json::object();
   NamedTensors tensors;  ///< floating or compressed; tensors that were read are float32
 };

@@ -37,13 +37,13 @@ Vocabulary read_vocabulary(const nlohmann::ordered_json& metadata, int64_t vocab
                            std::initializer_list<int> allowed);
 
 /// Returns the name of the token that precedes every text, or null if there is none. If the
-/// metadata do not say whether there is one, `by_default` does.
+/// metadata do not say whether there is one, there is one if `by_default` is true.
 nlohmann::json first_token(const nlohmann::ordered_json& metadata, const Vocabulary& vocabulary,
                            bool by_default);
 
-/// Adds the keys "tokenizer.ggml.*" for a model of `vocab` tokens. If `tokenizer` is null, they say
-/// that there is none. Throws Error on a tokenizer that llama.cpp does not support, or that has
-/// more than `vocab` tokens.
+/// Adds the keys "tokenizer.ggml.*" for a model of `vocab` tokens. If `tokenizer` is null, these
+/// keys say that there is none. Throws Error on a tokenizer that llama.cpp does not support, or
+/// that has more than `vocab` tokens.
 void add_gguf_tokenizer(nlohmann::ordered_json& metadata, const Tokenizer* tokenizer,
                         int64_t vocab);
 

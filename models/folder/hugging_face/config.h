@@ -10,8 +10,8 @@ namespace gradus::models::internal {
 /// Sets the fields of our model of this kind from the configuration. If our model does not support
 /// a value, changes nothing and throws Error, which names the file.
 void read_fields(const HuggingFaceConfig& config, const std::string& kind, const Fields& fields);
-/// Returns the names of the classes, from id2label. If id2label is missing, returns LABEL_0,
-/// LABEL_1, and so on, num_labels of them, or 2 if that is missing too.
+/// Returns the names of the classes, from id2label. If id2label is missing, returns num_labels
+/// default names, LABEL_0, LABEL_1, and so on, or two if num_labels is missing too.
 std::vector<std::string> class_names_in(const HuggingFaceConfig& config);
 
 /// Returns the values of a configuration. For a model of Llama's family, moves the entries of
@@ -25,8 +25,8 @@ void nest_values(const HuggingFaceModel& model, nlohmann::ordered_json& config);
 /// Returns the value of a field that is a whole number.
 int64_t number_of(const Fields& fields, const char* name);
 ///@{
-/// Returns the sizes of a GPT's heads, from its fields or from a configuration. Those from a
-/// configuration are 0 if its model is not of Llama's family.
+/// Returns the sizes of a GPT's heads, from its fields or from a configuration. For a configuration
+/// whose model is not of Llama's family, all sizes are 0.
 HeadLayout head_layout(const Fields& fields);
 HeadLayout head_layout(const HuggingFaceConfig& config);
 ///@}

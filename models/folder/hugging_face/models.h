@@ -45,7 +45,7 @@ struct HuggingFaceLayer {
 /// The table of one model of Hugging Face. `type` is the model_type in its config.json.
 struct HuggingFaceModel {
   const char* type;
-  const char* kind;    ///< our kind of model
+  const char* kind;    ///< kind of our corresponding model, for example "gpt"
   const char* prefix;  ///< precedes the names in `layers` if the class that wrote the file has a
                        ///< head (GPT2LMHeadModel), but not if it has none (GPT2Model)
   std::vector<HuggingFaceKey> keys;
@@ -85,14 +85,16 @@ std::optional<HuggingFaceConfig> find_hugging_face_config(const std::string& dir
 
 /// Returns the table of a configuration's model. Throws Error, naming the file, if there is none.
 const HuggingFaceModel& hugging_face_model(const HuggingFaceConfig& config);
-/// Returns the table for our kind of model. For a GPT, the fields decide between gpt2, llama,
-/// mistral, qwen2 and qwen3. Throws Error if there is no table.
+/// Returns the table for our models of kind `kind`. For kind "gpt", the fields decide between gpt2,
+/// llama, mistral, qwen2 and qwen3. Throws Error if there is no table.
 const HuggingFaceModel& hugging_face_model(const std::string& kind, const Fields& fields);
-/// Returns whether there is a table for our kind of model.
+/// Returns whether there is a table for our models of kind `kind`.
 bool has_hugging_face_form(const std::string& kind);
-/// Returns whether the table is for our kind of model. BERT's table is also for its classifier.
+/// Returns whether the table is for our models of kind `kind`. BERT's table is also for its
+/// classifier.
 bool has_kind(const HuggingFaceModel& model, const std::string& kind);
-/// Returns our kind of model for a configuration. Throws Error, naming the file, if there is none.
+/// Returns the kind of our model that corresponds to a configuration, for example "gpt". Throws
+/// Error, naming the file, if there is none.
 std::string kind_in(const HuggingFaceConfig& config);
 
 /// Returns the class of Hugging Face's transformers library that wrote the configuration (the first

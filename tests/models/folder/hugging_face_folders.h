@@ -1,5 +1,5 @@
 #pragma once
-// Copies and modifies the model folders in Hugging Face's format in tests/golden/hugging_face.
+// Modifiable copies of the model folders in tests/golden/hugging_face (Hugging Face's format).
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ const std::string all_folders = gradus::testing::source_path("tests/golden/huggi
 
 inline json json_in(const std::string& path) { return json::parse(read_file(path)); }
 
-/// A copy of the folder `name` in tests/golden/hugging_face that can be modified.
+/// A modifiable copy of the folder tests/golden/hugging_face/NAME.
 struct Copy {
   TemporaryFolder folder;
   std::string dir;
@@ -28,7 +28,7 @@ struct Copy {
     std::filesystem::copy(all_folders + name, dir);
   }
   std::string operator/(const std::string& file) const { return dir + '/' + file; }
-  /// Changes keys of config.json. A null value removes a key.
+  /// Sets keys of the JSON object in `file`. A null value removes its key.
   void change_config(const json& changes, const std::string& file = "config.json") const {
     json config = json_in(*this / file);
     for (const auto& [key, value] : changes.items()) {
@@ -50,13 +50,13 @@ struct Copy {
   }
 };
 
-/// Returns the inputs for the model in the folder `name`, and PyTorch's outputs for them.
+/// Returns inputs for the model in the folder `name`, and PyTorch's outputs for these inputs.
 inline golden::File expected(const std::string& name) {
   return golden::File("hugging_face/" + name + "/expected");
 }
 
-/// Returns the largest difference between the logits of the model and those of PyTorch, for the
-/// folder gpt2.
+/// Returns the largest difference between the logits of the model and those of PyTorch, on the
+/// inputs of the folder gpt2.
 inline double gpt2_difference(const models::GPT& model) {
   const NoGrad no_grad;
   const EvalMode eval;
