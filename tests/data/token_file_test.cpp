@@ -16,6 +16,7 @@
 #include "gradus/models/data/tokenizers/word_tokenizer.h"
 #include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
 #include "tests/support/child.h"
+#include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace gradus;
@@ -198,6 +199,18 @@ TEST_CASE("token file: a text encoded in pieces gives the same tokens", "[token_
         CHECK(written.tokens == std::ssize(whole));
         CHECK(written.unknown == tokenizer->count_unknown(whole));
       }
+  }
+  // Rules for words that keep several line breaks together, and texts that begin with a "\u2581".
+  for (const char* form : {"llama2", "llama3", "mistral", "qwen2", "smollm2"}) {
+    CAPTURE(form);
+    const auto tokenizer = models::load_tokenizer(
+        testing::source_path("tests/golden/hugging_face/") + form + "/tokenizer.json");
+    const std::string text = random_text(random, 3000) + " caf\u00e9 th\u00e9 a b c  d\ne";
+    const std::string path = file_of(folder, text);
+    for (const int64_t piece : {1, 2, 7, 64, 1000}) {
+      TokenFile::write(folder / "tokens", path, *tokenizer, {.piece = piece});
+      CHECK(all_of(TokenFile(folder / "tokens")) == tokenizer->encode(text));
+    }
   }
   // A text may have no place to cut.
   const std::string one(10000, 'a');

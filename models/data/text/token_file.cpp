@@ -91,22 +91,26 @@ class Writer {
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 /// The last position where TokenFile::write may cut an incomplete text, or 0.
-size_t last_cut(const std::string& text) {
+size_t last_cut(const std::string& text, const Tokenizer& tokenizer) {
   for (size_t at = text.size(); at-- > 1;) {
     if (!is_space(text[at]) || at + 1 == text.size()) continue;
     size_t end = at + 1;
     char32_t next;
     const bool whole = internal::read_code_point(text, end, next);
     if (!whole && at + 4 >= text.size()) continue;  // the character is incomplete
-    if (!whole || internal::kind_of(next) != internal::Kind::space) return at;
+    if (whole && internal::kind_of(next) == internal::Kind::space) continue;
+    if (tokenizer.may_cut(text, at)) return at;
   }
   return 0;
 }
 
-/// Calls use(piece, its offset in the file) for each piece of a text file, from byte `before` on
-/// and for at most `most` bytes in all.
-void for_each_piece(const std::string& path, size_t piece, uint64_t before, uint64_t most,
+/// Calls use(piece, its offset in the file) for each piece of the range of a text file that the
+/// options name.
+void for_each_piece(const std::string& path, const Tokenizer& tokenizer,
+                    const TokenFileOptions& options,
                     const std::function<void(const std::string&, uint64_t)>& use) {
+  const auto piece = static_cast<size_t>(options.piece);
+  auto before = static_cast<uint64_t>(options.first), most = static_cast<uint64_t>(options.most);
   File file("TokenFile: " + path + ": ", path, O_RDONLY);
   if (before > 0)
     file.succeeded(::lseek(file.descriptor(), static_cast<off_t>(before), SEEK_SET) >= 0);
@@ -118,7 +122,7 @@ void for_each_piece(const std::string& path, size_t piece, uint64_t before, uint
     text.resize(had + got);
     most -= got;
     const bool is_last = got < requested;
-    const size_t cut = is_last ? text.size() : last_cut(text);
+    const size_t cut = is_last ? text.size() : last_cut(text, tokenizer);
     if (cut > 0) {
       std::string rest = text.substr(cut);
       text.resize(cut);
@@ -142,16 +146,15 @@ TokenFile::Written write_tokens(File& file, const std::string& text_path,
                                 const Tokenizer& tokenizer, const TokenFileOptions& o) {
   TokenFile::Written written;
   Writer writer(file, tokenizer.vocab_size(), o.source);
-  for_each_piece(text_path, static_cast<size_t>(o.piece), static_cast<uint64_t>(o.first),
-                 static_cast<uint64_t>(o.most), [&](const std::string& piece, uint64_t at) {
-                   const std::vector<int64_t> tokens =
-                       internal::encode(tokenizer, piece, "TokenFile: ", text_path, ": in the ",
-                                        piece.size(), " bytes from byte ", at, " on: ");
-                   writer.add(tokens);
-                   written.bytes += std::ssize(piece);
-                   written.tokens += std::ssize(tokens);
-                   written.unknown += tokenizer.count_unknown(tokens);
-                 });
+  for_each_piece(text_path, tokenizer, o, [&](const std::string& piece, uint64_t at) {
+    const std::vector<int64_t> tokens =
+        internal::encode(tokenizer, piece, "TokenFile: ", text_path, ": in the ", piece.size(),
+                         " bytes from byte ", at, " on: ");
+    writer.add(tokens);
+    written.bytes += std::ssize(piece);
+    written.tokens += std::ssize(tokens);
+    written.unknown += tokenizer.count_unknown(tokens);
+  });
   writer.finish();
   return written;
 }

@@ -65,8 +65,7 @@ class TokenFile {
   };
   /// Encodes a text file and writes its tokens, atomically. The text is read and encoded in pieces.
   /// A piece ends before a space, tab or line break that is followed by a character other than
-  /// white space. Dividing a text at these positions does not change its tokens, except with
-  /// HuggingFaceBPE, which may merge consecutive line breaks and put a "▁" before each piece. A
+  /// white space and at which tokenizer.may_cut(), so the tokens are those of the whole text. A
   /// text without such positions is one piece. Throws Error, naming the file and the piece, if the
   /// tokenizer rejects a piece. Also throws Error on options out of range.
   static Written write(const std::string& path, const std::string& text_path,

@@ -393,6 +393,22 @@ void HuggingFaceBPE::append_words(std::string_view part, std::vector<int64_t>& i
   }
 }
 
+bool HuggingFaceBPE::may_cut(std::string_view text, size_t at) const {
+  const auto has_space = [](const auto& added) {
+    return added.first.find(' ') != added.first.npos;
+  };
+  if (!form_->is_bytes || at == 0 || text[at] != ' ' || std::ranges::any_of(visible_, has_space))
+    return false;
+  const auto is_letter = [&](size_t begin) {
+    char32_t code_point;
+    return internal::read_code_point(text, begin, code_point) &&
+           internal::category_of(code_point) == internal::Category::letter;
+  };
+  size_t before = at - 1;
+  while (before > 0 && (text[before] & 0xc0) == 0x80) --before;  // to the character's first byte
+  return is_letter(before) && is_letter(at + 1);
+}
+
 /// Appends the tokens of text whose units are characters.
 void HuggingFaceBPE::append_pieces(std::string_view part, bool is_first,
                                    std::vector<int64_t>& ids) const {

@@ -36,6 +36,9 @@ class HuggingFaceBPE : public Tokenizer {
 
   std::vector<int64_t> encode(const std::string& text) const override;
   std::vector<int64_t> encode_with_special(const std::string& text) const override;
+  /// Returns true for a single space between two letters, which ends a word in all three patterns.
+  /// Returns false for a character-level vocabulary, which does not split a text into words.
+  bool may_cut(std::string_view text, size_t at) const override;
   std::vector<int64_t> begin_ids() const override { return begin_ids_; }
   std::string decode(const std::vector<int64_t>& ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(tokens_.size()); }

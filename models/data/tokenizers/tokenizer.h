@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -26,6 +27,9 @@ class Tokenizer {
   /// Returns the token ids of a text in which names of special tokens stand for these tokens. If
   /// several names match, the longest is used. Do not use it for text from an untrusted source.
   virtual std::vector<int64_t> encode_with_special(const std::string& text) const;
+  /// Returns whether a text may be cut before text[at], a space, tab or line break that precedes
+  /// another character: whether encoding both parts gives the tokens of the whole.
+  virtual bool may_cut(std::string_view /*text*/, size_t /*at*/) const { return true; }
   /// Returns the ids of the special tokens that precede every text, for example Llama 3's
   /// <|begin_of_text|>.
   virtual std::vector<int64_t> begin_ids() const { return {}; }
