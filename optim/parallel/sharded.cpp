@@ -171,6 +171,7 @@ void ShardedOptimizer::load_state_dict(const NamedTensors& state) {
   for (const auto& [name, tensor] : state)
     if (names.contains(name)) own.emplace_back(name, tensor);
   optimizer_->load_state_dict(own);
+  whole_.clear();
 }
 
 }  // namespace gradus::optim

@@ -101,6 +101,11 @@ TEST_CASE("ShardedOptimizer: the bits of the optimiser alone, also resumed on ot
       for (size_t i = 0; i < weights.size(); ++i) resumed[i].copy_(weights[i]);
       train(second, resumed, 3, 6);
       check_all(second, resumed);
+      // A loaded state replaces the one gathered before.
+      second.load_state_dict(halfway);
+      bad += same_state(second.state_dict(), expected);
+      second.gather_state();
+      if (c.rank() == 0) bad += !same_state(second.state_dict(), halfway);
     });
     for (size_t r = 0; r < wrong.size(); ++r) {
       CHECK(errors[r] == "");
