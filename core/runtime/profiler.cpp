@@ -88,15 +88,17 @@ void ProfileScope::begin(const char* name, bool backward) {
 
 void ProfileScope::end() {
   const double ms = now_ms() - start_ms_;
-  if (!current_ || current_->open_scope_ != this) return;  // the profile ended before this scope
-  ProfileRow& row = *current_->open_row_;
+  Profile* profile = current_;  // newer profiles may have started within the scope
+  while (profile && profile->open_scope_ != this) profile = profile->outer_;
+  if (!profile) return;  // it ended before this scope
+  ProfileRow& row = *profile->open_row_;
   if (backward_) {
     row.backward_ms += ms;
   } else {
     row.forward_ms += ms;
     ++row.calls;
   }
-  current_->open_scope_ = nullptr;
+  profile->open_scope_ = nullptr;
 }
 
 void ProfileScope::add(double flops, double bytes) {

@@ -203,6 +203,19 @@ TEST_CASE("profiles may end in any order", "[profiler]") {
   CHECK(third.rows().size() == 1);
 }
 
+TEST_CASE("a profile that starts within an op leaves the older profile whole", "[profiler]") {
+  Profile older;
+  std::unique_ptr<Profile> newer;
+  {
+    ProfileScope first("first");
+    newer = std::make_unique<Profile>();
+  }
+  CHECK(newer->rows().empty());
+  newer.reset();
+  { ProfileScope second("second"); }
+  CHECK(older.rows().size() == 2);
+}
+
 TEST_CASE("the profiler counts the outermost op", "[profiler]") {
   { ProfileScope unheard("before"); }
   Profile outer;
