@@ -320,6 +320,7 @@ void append_value(std::string& to, const json& value, bool in_array) {
 /// The type of an array's values.
 ValueType type_of_values(const json& all) {
   if (all.empty() || all[0].is_string()) return string;
+  if (all[0].is_boolean()) return boolean;
   return all[0].is_number_float() ? f32 : i32;
 }
 

@@ -16,7 +16,7 @@ namespace gradus::models::internal {
 struct GgufFile {
   /// Values by key. When written, integers become uint32 (int32 in arrays) and other numbers
   /// float32. Strings and booleans can also be written, and arrays whose elements are all integers,
-  /// all other numbers or all strings. An empty array is written as an array of strings.
+  /// all other numbers, all booleans or all strings. An empty array is written as an array of strings.
   nlohmann::ordered_json metadata = nlohmann::ordered_json::object();
   NamedTensors tensors;  ///< floating or compressed; tensors that were read are float32
 };

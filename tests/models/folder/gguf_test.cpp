@@ -10,6 +10,7 @@
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 #include "gradus/models/data/tokenizers/char_tokenizer.h"
 #include "gradus/models/data/tokenizers/word_tokenizer.h"
+#include "gradus/models/folder/gguf/gguf_file.h"
 #include "gradus/models/folder/model_folder.h"
 #include "tests/golden/golden.h"
 #include "tests/models/folder/hugging_face_folders.h"
@@ -164,6 +165,24 @@ TEST_CASE("float16 is rounded as NumPy rounds it", "[gguf]") {
   CHECK(kernel::float16_from(65520) == 0x7c00);
   CHECK(kernel::float16_from(-INFINITY) == 0xfc00);
   CHECK((kernel::float16_from(NAN) & 0x7fffu) == 0x7e00);
+}
+
+TEST_CASE("metadata of every kind survive GGUF", "[gguf]") {
+  const TemporaryFolder folder;
+  models::internal::GgufFile file;
+  file.metadata = {{"a", {true, false, true}},
+                   {"b", {-1, 2}},
+                   {"c", {0.5, 1.5}},
+                   {"d", {"x", "y"}},
+                   {"e", false},
+                   {"f", 3},
+                   {"g", 0.25},
+                   {"h", "\u00e9"},
+                   {"i", nlohmann::json::array()}};
+  models::internal::write_gguf(folder / "file", file, GgufType::f32,
+                               [](const std::string&) { return false; });
+  const auto read = models::internal::read_gguf(folder / "file").metadata;
+  for (const auto& [key, value] : file.metadata.items()) CHECK(read.at(key) == value);
 }
 
 TEST_CASE("a GPT written as GGUF and read again computes the same", "[gguf]") {
