@@ -95,6 +95,7 @@ std::vector<std::string> read_names(int argc, char** argv) {
 }
 
 int run(int argc, char** argv) {
+  core::check(argc <= 2 && (argc < 2 || argv[1][0] != '-'), "expected name_model [names.txt]");
   const std::vector<std::string> names = read_names(argc, argv);
   const Vocabulary vocabulary(names);
 
