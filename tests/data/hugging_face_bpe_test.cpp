@@ -148,6 +148,8 @@ TEST_CASE("Hugging Face BPE: another form is refused by its entry", "[tokenizer]
   CHECK_THAT(refused("llama2", "/decoder/decoders/3/start", 2),
              Contains("decoder.start: expected"));
   CHECK_THAT(refused("llama3", "/decoder/type", "Fuse"), Contains("decoder: expected that of"));
+  CHECK_THAT(refused("mistral", "/pre_tokenizer/replacement", "_"),
+             Contains(R"(pre_tokenizer.replacement: expected "\u2581", got "_")"));
   CHECK_THAT(refused("mistral", "/pre_tokenizer/split", true),
              Contains("pre_tokenizer.split: expected false"));
   CHECK_THAT(refused("mistral", "/pre_tokenizer/prepend_scheme", "last"),

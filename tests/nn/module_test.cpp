@@ -109,7 +109,7 @@ TEST_CASE("load_state_dict lists all mismatches and changes nothing", "[nn]") {
   CHECK(pair.first.weight.to_vector<float>() == std::vector<float>(9, 9.0f));
 }
 
-TEST_CASE("a module refuses bad names and parameters", "[nn]") {
+TEST_CASE("a module refuses bad names, parameters and buffers", "[nn]") {
   struct Twice : nn::Module {
     Twice() { param("w", ones({1})), param("w", ones({1})); }
   };
@@ -119,9 +119,18 @@ TEST_CASE("a module refuses bad names and parameters", "[nn]") {
   struct Whole : nn::Module {
     Whole() { param("w", ones({1}, int64)); }
   };
+  struct Trained : nn::Module {
+    Trained() { buffer("b", ones({1}).requires_grad_()); }
+  };
+  struct Empty : nn::Module {
+    Empty() { buffer("b", Tensor()); }
+  };
   CHECK_THROWS_WITH(Twice(), "module: the name 'w' is registered twice");
   CHECK_THROWS_WITH(Dotted(), Contains("contains a dot"));
   CHECK_THROWS_WITH(Whole(), Contains("must be a floating-point leaf tensor"));
+  const char* const message = "module: buffer 'b' must be a tensor that requires no gradient";
+  CHECK_THROWS_WITH(Trained(), message);
+  CHECK_THROWS_WITH(Empty(), message);
 }
 
 TEST_CASE("a module's gradients are cleared by zero_grad", "[nn]") {

@@ -77,6 +77,23 @@ TEST_CASE("DataParallel: N ranks give the bits of one rank that runs N passes", 
   }
 }
 
+TEST_CASE("DataParallel: adds up parts of thousands of numbers", "[data_parallel]") {
+  // Each rank adds up half of the numbers; rank 1 those of the first tensor from the 2049th on.
+  const int64_t sizes[] = {6096, 2000};
+  const std::vector<std::string> errors = on_ranks(2, [&](Communicator& c) {
+    std::vector<Tensor> params, factors;
+    for (const int64_t n : sizes) {
+      params.push_back(ones({n}).requires_grad_());
+      factors.push_back(arange(n).to(float32));
+    }
+    optim::DataParallel parallel(params, c);
+    parallel.backward((sum(params[0] * factors[0]) + sum(params[1] * factors[1])) * (c.rank() + 1));
+    for (size_t i = 0; i < params.size(); ++i)
+      if (!same_bits(params[i].grad(), factors[i] * 3)) core::fail("tensor ", i, " is wrong");
+  });
+  CHECK(errors == std::vector<std::string>{"", ""});
+}
+
 TEST_CASE("DataParallel: exchanges gradients while backward still runs", "[data_parallel]") {
   // When backward reaches x, both ranks have exchanged the gradient of the last factor.
   std::atomic<int> sent = 0;
@@ -98,10 +115,10 @@ TEST_CASE("DataParallel: exchanges gradients while backward still runs", "[data_
   std::atomic<int> seen = 0;
   const std::vector<std::string> errors = on_ranks(2, [&](Communicator& c) {
     Counting counting(c, sent);
-    const Tensor first = ones({4}).requires_grad_(), middle = ones({4}).requires_grad_(),
-                 last = ones({4}).requires_grad_();
-    optim::DataParallel parallel({first, middle, last}, counting, {.bucket_bytes = 1});
-    const Tensor x = first * 2;
+    const Tensor frozen = ones({4}), first = ones({4}).requires_grad_(),
+                 middle = ones({4}).requires_grad_(), last = ones({4}).requires_grad_();
+    optim::DataParallel parallel({frozen, first, middle, last}, counting, {.bucket_bytes = 1});
+    const Tensor x = first * frozen;
     x.register_hook([&](const Tensor&) {
       while (sent < 2 * 3) std::this_thread::yield();  // flags, parts and sums, of both ranks
       ++seen;
@@ -111,6 +128,7 @@ TEST_CASE("DataParallel: exchanges gradients while backward still runs", "[data_
   });
   CHECK(errors == std::vector<std::string>{"", ""});
   CHECK(seen == 2);
+  CHECK(sent == 2 * 3 * 3);  // three tensors: nothing is exchanged for a frozen one
 }
 
 TEST_CASE("DataParallel: refuses parameters that differ between ranks", "[data_parallel]") {

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "gradus/core/core.h"
+#include "gradus/models/data/tokenizers/tokenizer_file.h"
 #include "gradus/models/folder/hugging_face/hugging_face.h"
 #include "gradus/models/gpt.h"
 #include "tests/models/folder/hugging_face_folders.h"
@@ -128,6 +129,8 @@ TEST_CASE("Llama's family: the configurations", "[hugging_face]") {
   CHECK(change(sliding).window == 9);
   const json old{{"model_type", "llama"}, {"rope_scaling", {{"type", "default"}, {"factor", 2}}}};
   CHECK(change(old).rotary.factor == 1);
+  // A key with a dot is no entry of rope_scaling.
+  CHECK(change({{"model_type", "llama"}, {"rope_scaling.factor", 8}}).rotary.factor == 1);
 }
 
 TEST_CASE("Llama's family: folders are written back unchanged", "[hugging_face]") {
@@ -161,6 +164,22 @@ TEST_CASE("Llama's family: folders are written back unchanged", "[hugging_face]"
     first.head_dim = second.head_dim = 0;  // written even where it is hidden_size / heads
     CHECK(GPT::fields(first).to_json() == GPT::fields(second).to_json());
   }
+}
+
+TEST_CASE("Llama's family: the tokenizer is written with what transformers must know",
+          "[hugging_face][tokenizer]") {
+  const std::string dir = all_folders + "llama2";
+  const TemporaryFolder folder;
+  const auto tokenizer = models::load_tokenizer(dir);
+  models::save_hugging_face(folder / "to", models::load_model<GPT>(dir),
+                            {.tokenizer = tokenizer.get()});
+  CHECK(json_in(folder / "to/tokenizer.json") == json_in(dir + "/tokenizer.json"));
+  const json config = json_in(folder / "to/tokenizer_config.json");
+  CHECK(config["tokenizer_class"] == "PreTrainedTokenizerFast");
+  CHECK(config["model_max_length"] == json_in(dir + "/config.json")["max_position_embeddings"]);
+  CHECK(config["bos_token"] == "<s>");
+  // With true, transformers takes the space out of a decoded "a ." and similar texts.
+  CHECK(config["clean_up_tokenization_spaces"] == false);
 }
 
 TEST_CASE("Llama's family: a GPT trained here is written in the form that fits", "[hugging_face]") {
