@@ -86,16 +86,16 @@ BENCH_SRC := $(filter-out $(TWIN_SRC),$(sort $(wildcard tests/bench/*.cpp)))
 SOURCES := $(LIBRARY_SRC) $(SUPPORT_SRC) $(PROGRAM_SRC) $(TEST_SRC) $(BENCH_SRC) $(TWIN_SRC) $(ONNX_SRC) $(TOKENIZER_SRC) \
   $(FUZZ_SRC) $(RANDOM_SRC)
 objects = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
-# Sanitized, a folder's sources are compiled as one file, in half the time: they include the same headers. Those
-# of core/ops and core/kernels take their time in code of their own.
+# A folder's sources are compiled as one file, in a third of the time: they include the same headers. Those of
+# core/ops and core/kernels take their time in code of their own, and are compiled one by one.
 apart := core/ops/% core/kernels/%
-as_folders = $(call objects,$(filter $(apart),$(1))) $(patsubst %/,$(BUILD)/obj/%.o,$(sort $(dir $(filter-out $(apart),$(1)))))
-SUPPORT_OBJ = $(call $(if $(SANITIZE),as_folders,objects),$(SUPPORT_SRC))
+units = $(basename $(filter $(apart),$(1))) $(patsubst %/,%,$(sort $(dir $(filter-out $(apart),$(1)))))
+SUPPORT_OBJ := $(patsubst %,$(BUILD)/obj/%.o,$(call units,$(SUPPORT_SRC)))
 # make install compiles only what computes for each processor level, and takes the rest from BASE.
 BASE := $(BUILD)
-LIBRARY_OBJ = $(if $(SANITIZE),$(call as_folders,$(LIBRARY_SRC)), \
-  $(call objects,$(filter $(computes),$(LIBRARY_SRC))) \
-  $(patsubst %.cpp,$(BASE)/obj/%.o,$(filter-out $(computes),$(LIBRARY_SRC))))
+computes := core/debug/% core/tensor/% core/kernels/% core/ops/% nn/% optim/%
+LIBRARY_OBJ := $(patsubst %,$(BUILD)/obj/%.o,$(call units,$(filter $(computes),$(LIBRARY_SRC)))) \
+  $(patsubst %,$(BASE)/obj/%.o,$(call units,$(filter-out $(computes),$(LIBRARY_SRC))))
 
 STATIC := $(BUILD)/lib/libgradus.a
 SHARED := $(BUILD)/lib/libgradus.so
@@ -161,8 +161,6 @@ includes = -Ibuild/include $(if $(filter core/kernels/products/blas.cpp,$(1)),$(
   $(filter examples/page/server.cpp,$(1)),$(HTTP_CFLAGS:-I%=-isystem%)) \
   $(if $(filter examples/% tests/%,$(1)),-I. -Ibuild/embedded) \
   $(if $(filter examples/support/source_text.cpp tests/support/paths.cpp,$(1)),$(folders))
-
-computes := core/debug/build_info.cpp core/tensor/engine.cpp core/kernels/% core/ops/% nn/% optim/%
 
 # Fuzzers follow coverage of the code that reads files. Coverage of kernels would double the time of the tests.
 uncounted = $(if $(findstring fuzzer,$(SANITIZE)),$(if $(filter $(computes),$(1)),-fno-sanitize=fuzzer-no-link))
@@ -330,11 +328,11 @@ build/embedded/%.inc: examples/%
 $(SUPPORT_OBJ): | $(EMBEDDED)
 
 .SECONDEXPANSION:
-$(call as_folders,$(filter-out $(apart),$(LIBRARY_SRC) $(SUPPORT_SRC))): $(BUILD)/obj/%.o: $$(wildcard $$*/*.cpp) $(BUILD)/obj/flags | packages $(LINKS)
+$(patsubst %,$(BUILD)/obj/%.o,$(call units,$(filter-out $(apart),$(LIBRARY_SRC) $(SUPPORT_SRC)))): $(BUILD)/obj/%.o: $$(wildcard $$*/*.cpp) $(BUILD)/obj/flags | packages $(LINKS)
 	$(call say,CXX   $*/*.cpp)
 	@mkdir -p $(@D)
-	$(quiet)printf '#include "%s"\n' $(filter %.cpp,$^) | \
-	  $(call compile,$(filter %.cpp,$^)) -I. -MMD -MP -MF $(@:.o=.d) -MT $@ -x c++ -c - -o $@
+	@printf '#include "%s"\n' $(filter %.cpp,$^) > $(@:.o=.sources)
+	$(quiet)$(call compile,$(filter %.cpp,$^)) -I. -MMD -MP -x c++ -c $(@:.o=.sources) -o $@
 
 $(BUILD)/obj/tests/support/precompiled.h.gch: tests/support/precompiled.h $(BUILD)/obj/flags | packages
 	$(call say,CXX   $<)

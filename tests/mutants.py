@@ -220,7 +220,7 @@ class Coverage:
 
     @functools.lru_cache(maxsize=None)
     def executed(self, test, unit):
-        """The lines that the test executes in the object `unit` (core/ops/linear): {(file, line): executed}."""
+        """The lines that the test executes in the object `unit` (core/ops/linear, nn): {(file, line): executed}."""
         notes = os.path.join(TREE, "build/coverage/obj", unit + ".gcno")
         data = os.path.join(COUNTS, test) + os.path.splitext(notes)[0] + ".gcda"
         if not os.path.exists(data):
@@ -275,7 +275,11 @@ def includers():
 
 
 def units_of(path):
-    return {path[:-4]} if path.endswith(".cpp") else includers().get(path, set())
+    """The objects that contain a file. The Makefile compiles most folders as one."""
+    if path.endswith(".h"):
+        return includers().get(path, set())
+    alone = os.path.exists(os.path.join(TREE, "build/obj", path[:-4] + ".o"))
+    return {path[:-4] if alone else os.path.dirname(path)}
 
 
 def room_of(path):

@@ -91,12 +91,11 @@ void ProfileScope::end() {
   Profile* profile = current_;  // newer profiles may have started within the scope
   while (profile && profile->open_scope_ != this) profile = profile->outer_;
   if (!profile) return;  // it ended before this scope
-  ProfileRow& row = *profile->open_row_;
   if (backward_) {
-    row.backward_ms += ms;
+    profile->open_row_->backward_ms += ms;
   } else {
-    row.forward_ms += ms;
-    ++row.calls;
+    profile->open_row_->forward_ms += ms;
+    ++profile->open_row_->calls;
   }
   profile->open_scope_ = nullptr;
 }

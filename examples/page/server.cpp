@@ -119,6 +119,8 @@ void put(httplib::Response& response, Reply reply) {
   response.set_content(std::move(reply.body), reply.type);
 }
 
+}  // namespace
+
 class LocalServer : public httplib::Server {
  public:
   std::atomic<bool> closing = false;
@@ -137,8 +139,6 @@ class LocalServer : public httplib::Server {
     return ::close(socket) == 0;
   }
 };
-
-}  // namespace
 
 struct PageServer::Implementation {
   LocalServer server;
