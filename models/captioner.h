@@ -16,14 +16,14 @@ struct CaptionerConfig {
                                        ///< [END]
   int64_t image = 32;                  ///< height and width of an image
   int64_t channels = 3;                ///< 1: grey; 3: RGB
-  int64_t filters = 32;                ///< filters of the first convolution; each later one doubles
-                                       ///< them, but the last does not
+  int64_t filters = 32;                ///< filters of the first convolution; each later one has
+                                       ///< twice as many as the one before, the last equally many
   int64_t convolutions = 3;            ///< number of convolutions of stride 2, which halve the map,
                                        ///< rounding up; one of stride 1 follows
   int64_t dim = 64;                    ///< size of word embeddings
   int64_t hidden = 128;                ///< size of the decoder's state
   double dropout = 0;                  ///< probability for embeddings and before the output
-  Recurrence cell = Recurrence::lstm;  ///< LSTM in the paper
+  Recurrence cell = Recurrence::lstm;  ///< cell of the decoder; LSTM in the paper
   double coverage = 0;                 ///< weight lambda of the attention penalty in equation 14
 
   int64_t grid() const;      ///< height and width of the feature map

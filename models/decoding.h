@@ -87,9 +87,9 @@ struct SamplingOptions {
   std::vector<std::pair<int64_t, double>> logit_bias = {};
 };
 
-/// Returns a token id sampled from logits (vocab). Ties rank by id, smallest first. A token with
-/// logit -infinity is never chosen. `text` contains the tokens for repetition_penalty. Throws Error
-/// unless the largest logit is finite.
+/// Returns a token id sampled from logits (vocab). Among equal logits, the smallest id ranks first.
+/// A token with logit -infinity is never chosen. repetition_penalty applies to the tokens in
+/// `text`. Throws Error unless the largest logit is finite.
 int64_t sample_token(const Tensor& logits, const SamplingOptions& options,
                      core::Generator& generator, const std::vector<int64_t>& text = {});
 

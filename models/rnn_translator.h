@@ -15,7 +15,7 @@ struct RNNTranslatorConfig {
   int64_t context = 128;     ///< maximum length of a target
   int64_t layers = 1;        ///< number of layers in the encoder and in the decoder
   int64_t dim = 64;          ///< embedding size
-  int64_t hidden = 128;      ///< size of the decoder's state; twice that of an encoder direction
+  int64_t hidden = 128;      ///< size of the decoder's state; each encoder direction has half
   double dropout = 0.1;      ///< probability for embeddings, between layers, and before the output
   Recurrence cell = Recurrence::gru;      ///< cell of encoder and decoder
   nn::Score score = nn::Score::additive;  ///< attention score of a decoder state and an annotation
@@ -59,7 +59,7 @@ struct RNNTranslator : nn::Module {
 
  private:
   friend class RNNTranslatorDecoder;
-  /// The annotations of the sources, and the state of the decoder.
+  /// The annotations of the sources, and the decoder's current state.
   struct State {
     Tensor annotations, keys;  // (B, S, hidden); keys = attention.prepare(annotations)
     Tensor mask;               // (B, 1, S) or undefined

@@ -62,9 +62,9 @@ class KeyValueCache {
     return all.slice(0, 0, std::ssize(lengths_)).slice(2, 0, length());
   }
   int64_t capacity_;
-  Tensor k_, v_;                  // (largest B, Hk, allocated tokens, key_dim or value_dim)
-  std::vector<int64_t> lengths_;  // (B)
-  std::vector<int64_t> written_;  // (largest B): number of tokens per row with initialised memory
+  Tensor k_, v_;                       // (largest B, Hk, allocated tokens, key_dim or value_dim)
+  std::vector<int64_t> lengths_;       // (B)
+  std::vector<int64_t> written_;       // (largest B): tokens per row whose memory is initialised
   std::array<Tensor, 2> last_tokens_;  // per sublayer: (B, 1, dim), or undefined if none
 };
 

@@ -14,9 +14,9 @@ struct LinearOptions {
   std::vector<int64_t> rows = {};  ///< number of rows of each matrix stacked in the weight;
                                    ///< empty: one matrix
 };
-/// Computes activation(x weight^T + bias + u), where u is the output of the update of add_lora(),
-/// if there is one. Only operator(), rows() and feed_forward() multiply by the weight: to support
-/// another kind of weight, change these three.
+/// Computes activation(x weight^T + bias + u), where u is the output of the low-rank update, if
+/// add_lora() gave the layer one. Only operator(), rows() and feed_forward() multiply by the
+/// weight: to support another kind of weight, change these three.
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});

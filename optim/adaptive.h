@@ -41,7 +41,8 @@ class Adagrad : public ElementwiseOptimizer {
 
 struct LionOptions {
   double lr = 1e-4;                  ///< learning rate; a third to a tenth of AdamW's is usual
-  double beta1 = 0.9, beta2 = 0.99;  ///< weight of m in the step; decay of the running mean m of g
+  double beta1 = 0.9, beta2 = 0.99;  ///< beta1: weight of m in the step; beta2: decay of the
+                                     ///< running mean m of g
   double weight_decay = 0;           ///< each step multiplies p by 1 - lr * weight_decay
 };
 /// Lion: p = (1 - lr weight_decay) p - lr sign(beta1 m + (1-beta1) g);  m = beta2 m + (1-beta2) g.

@@ -1,5 +1,5 @@
 #pragma once
-// Chunks: numbers the chunks of several arrays, for parallel loops.
+// Chunks: divides several arrays into chunks, for one parallel loop over all of them.
 
 #include <algorithm>
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace gradus::optim {
 
-/// Numbers the chunks of several arrays consecutively. Sums are computed per chunk, so their
-/// rounding depends on `grain` but not on the number of threads.
+/// Divides several arrays into chunks and numbers all chunks consecutively, from 0. Sums are
+/// computed per chunk, so their rounding depends on `grain` but not on the number of threads.
 class Chunks {
  public:
   static constexpr int64_t grain = 16384;  ///< elements per chunk

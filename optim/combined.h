@@ -7,9 +7,9 @@
 
 namespace gradus::optim {
 
-/// Several optimisers that step, follow a learning-rate schedule and are saved together. Gradients
-/// are clipped by their norm over all parameters. If one of the optimisers cannot take a step, none
-/// of them does.
+/// Several optimisers used as one: they step together, follow one learning-rate schedule and are
+/// saved together. Gradients are clipped by their norm over all parameters. If one of the
+/// optimisers cannot take a step, none of them does.
 class CombinedOptimizer : public Optimizer {
  public:
   /// Throws Error if there is no optimiser, if the learning rate of the first is 0, or if a
@@ -19,8 +19,8 @@ class CombinedOptimizer : public Optimizer {
   /// Returns the parameters of all optimisers, in the order given.
   std::vector<Tensor> parameters() const override;
   double lr() const override;  ///< learning rate of the first optimiser
-  /// Sets the learning rate of the first optimiser and multiplies the others by the same factor:
-  /// their ratios stay as at construction.
+  /// Sets the learning rate of the first optimiser and changes the others' in proportion: the
+  /// ratios stay as at construction.
   void set_lr(double lr) override;
   /// Returns the states of all optimisers. Each name starts with the name of its optimiser and a
   /// dot, for example "Muon.momentum.0". The second of two AdamW optimisers is called "AdamW2".
@@ -35,7 +35,7 @@ class CombinedOptimizer : public Optimizer {
 
   struct Part {
     std::unique_ptr<Optimizer> optimizer;
-    std::string name;  // prefix of its names in state_dict()
+    std::string name;  // prefix of its states' names in state_dict()
     double lr_ratio;   // its learning rate divided by that of the first optimiser
   };
   std::vector<Part> parts_;

@@ -8,7 +8,7 @@
 namespace gradus::optim {
 
 /// Returns approximately U V^T for each matrix G = U S V^T: the nearest matrix with orthonormal
-/// rows or columns. The result has singular values between about 0.7 and 1.2. They are smaller
+/// rows or columns. The result has singular values between about 0.7 and 1.2, or smaller ones
 /// where a singular value of G is below a thousandth of the Frobenius norm |G|. If G has more rows
 /// than columns, the iteration runs on G^T:
 ///   X = G / (|G| + 1e-7), then `steps` times
@@ -20,9 +20,9 @@ Tensor newton_schulz(const Tensor& matrices, int64_t steps = 5);
 
 namespace internal {
 
-/// Replaces the contiguous matrix `x` (rows, cols) by the result of `steps` steps. Runs on the
-/// calling thread inside a parallel loop, otherwise on all threads. The bits of the result do not
-/// depend on the number of threads.
+/// Replaces the contiguous matrix `x` (rows, cols) by the result of `steps` steps. If called inside
+/// a parallel loop, runs on the calling thread only, otherwise on all threads. The bits of the
+/// result do not depend on the number of threads.
 template <class T>
 void newton_schulz(int64_t rows, int64_t cols, int64_t steps, T* x);
 

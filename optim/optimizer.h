@@ -124,8 +124,8 @@ class GroupOptimizer : public Optimizer {
 
   GroupOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
                  std::vector<State> states);
-  /// Writes the parameters and their states in place, with each gradient multiplied by `grad_scale`
-  /// (clipping). No gradients are recorded.
+  /// Updates the parameters and their states in place, with each gradient multiplied by
+  /// `grad_scale` (clipping). No gradients are recorded.
   virtual void update(std::span<const Update> updates, double grad_scale) = 0;
   /// Throws Error, before anything is changed, if the parameter cannot be updated with `grad`.
   virtual void check_gradient(size_t /*index*/, const Tensor& /*grad*/) const {}
@@ -173,8 +173,9 @@ class GroupOptimizer : public Optimizer {
 ///   };
 class TensorOptimizer : public GroupOptimizer {
  public:
-  /// One parameter, and what an update rule needs. The rule writes `param` and `state`, in place or
-  /// by assignment. An assigned tensor is copied and must have the shape and dtype of the old one.
+  /// One parameter, with all that a rule needs to update it. The rule writes `param` and `state`,
+  /// in place or by assignment. An assigned tensor is copied and must have the shape and dtype of
+  /// the old one.
   struct Parameter {
     Tensor param;               ///< the parameter itself
     Tensor grad;                ///< a copy of the gradient, after clipping

@@ -7,8 +7,8 @@ namespace gradus {
 /// (core/version.h) is the version that the program was compiled with.
 std::string version();
 
-/// Returns a description of the build, one line for each of: version, compiler, vector width,
-/// number of threads and OpenMP runtime, and blas_info().
+/// Returns a description of the build in five lines: version, compiler, vector width, threads
+/// (their number and the OpenMP runtime), and BLAS (see blas_info()).
 std::string build_info();
 
 /// Returns one line about matrix products: the BLAS library in use, its kernels and why they were

@@ -30,7 +30,8 @@ void additive_scores(const AdditiveSizes& n, const T* q, const T* k, const T* v,
 
 /// Overwrites dq, dk and dv with the gradients of q, k and v, where d is the gradient of the
 /// scores. The work is split into pieces, one per batch entry and block of hidden units. A piece
-/// writes its own elements of dq, dk and the partial sums of dv, which are then added up.
+/// writes its own elements of dq, of dk and of the partial sums of dv. The partial sums are added
+/// up at the end.
 // long: one parameter per array of the formula.
 template <class T>
 void additive_scores_backward(const AdditiveSizes& n, const T* q, const T* k, const T* v,

@@ -96,7 +96,7 @@ inline AxisSweep forward_axis(const WindowAxis& a) {
   return sweep;
 }
 
-/// Returns the sweep along an axis of dy that computes the positions i of dx with (i + p) % s ==
+/// Returns the sweep along an axis of dy that computes dx at the positions i with (i + p) % s ==
 /// phase, where s, p and d are stride, padding and dilation. In the forward pass, tap u of window
 /// (i + p - u d) / s reads position i, so only taps with u d % s == phase contribute. `before`
 /// zeros precede dy.
@@ -153,8 +153,8 @@ struct Correlation {
 
  private:
   static constexpr int64_t width = panel_cols<T>, most = WindowBlock::most;
-  // Row stride of the transposed results. With a power of two, all rows would fall into the same
-  // few cache sets.
+  // Row stride of the transposed results. With a power-of-two stride, all rows would fall into
+  // the same few cache sets.
   static constexpr int64_t transposed_width = most + lanes<T>;
 
   /// The scratch memory of one thread.

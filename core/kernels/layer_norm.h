@@ -14,8 +14,8 @@
 
 namespace gradus::kernel {
 
-/// `pieces` runs of n contiguous elements each. The first run starts at x, and each further run
-/// starts `step` elements after the start of the previous run.
+/// Elements in `pieces` blocks of n contiguous elements each. The first block starts at x, and each
+/// further block starts `step` elements after the start of the previous block.
 template <class T>
 struct Pieces {
   const T* x;
@@ -59,7 +59,8 @@ std::pair<double, double> moments_in(const Pieces<T>& all, bool centred) {
 template <class T>
 std::pair<double, double> mean_and_variance(const Pieces<T>& all, double eps, bool centred) {
   const auto moments = moments_in<T>(all, centred);
-  const bool underflow = std::max(moments.second, eps) < 1e-30;  // and not hidden by eps
+  // A variance that underflows does no harm if eps >= 1e-30.
+  const bool underflow = std::max(moments.second, eps) < 1e-30;
   if (!std::isfinite(moments.second) || underflow) return moments_in<double>(all, centred);
   return moments;
 }

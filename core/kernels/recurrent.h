@@ -16,7 +16,7 @@
 
 namespace gradus::kernel {
 
-// ---- cells: unit j of one step of one row; h' and c' are h and c after the step ----
+// ---- cells: compute unit j of one step of one row; h' and c' are h and c after the step ----
 
 /// One step of one row (a sequence of the batch) with H hidden units. Arrays of size (gates * H),
 /// with gates = Cell::gates, store one gate after another. c is the cell state of LSTM; other cells

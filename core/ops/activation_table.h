@@ -1,7 +1,8 @@
 #pragma once
-// Defines every activation: value and slope of a number, for kernels, and the gradient of a tensor,
-// composed of ops. Pointwise ops and fused layers share these definitions. A new activation needs a
-// struct and a table entry here, and an enum entry and a function in ops/activation.h.
+// Defines every activation: its value and slope at a number, for kernels, and its gradient for
+// tensors, composed of ops. Pointwise ops and fused layers share these definitions. A new
+// activation needs a struct and a table entry here, and an enum entry and a function in
+// ops/activation.h.
 
 #include <tuple>
 

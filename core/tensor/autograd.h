@@ -20,11 +20,12 @@ namespace core {
 
 class Node;
 
-/// Where a gradient flows: to output `index` of a node, to a leaf, or nowhere (both null).
+/// Where a gradient flows: to a node, as the gradient of its op's output `index`; to a leaf; or
+/// nowhere (node and leaf are null).
 struct Edge {
-  std::shared_ptr<Node> node;                              ///< null if the gradient flows to a leaf
-  std::shared_ptr<TensorImpl> leaf;                        ///< null if the gradient flows to a node
-  int index = 0;                                           ///< index among the node's outputs
+  std::shared_ptr<Node> node;        ///< null unless the gradient flows to a node
+  std::shared_ptr<TensorImpl> leaf;  ///< null unless the gradient flows to a leaf
+  int index = 0;                     ///< index among the node's outputs
   explicit operator bool() const { return node || leaf; }  ///< whether the gradient flows anywhere
 };
 

@@ -26,10 +26,10 @@ Tensor jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x,
 /// f's gradient. Throws Error unless f returns one element.
 Tensor hessian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x,
                const DerivativeOptions& options = {});
-/// Returns the Hessian of f times v, of x's shape; v has x's shape and dtype. Runs two backward
-/// passes and does not compute the Hessian itself: Pearlmutter 1994, "Fast Exact Multiplication by
-/// the Hessian". The Hessian is symmetric, so this is also v times the Hessian, torch's vhp. Throws
-/// Error unless f returns one element.
+/// Returns H v, of x's shape, where H is the Hessian of f and v has x's shape and dtype. Runs two
+/// backward passes and does not compute H itself: Pearlmutter 1994, "Fast Exact Multiplication by
+/// the Hessian". H is symmetric, so H v equals v^T H, torch's vhp. Throws Error unless f returns
+/// one element.
 Tensor hvp(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, const Tensor& v,
            const DerivativeOptions& options = {});
 

@@ -44,8 +44,8 @@ inline int64_t size_of(Dtype dtype) {
 }
 /// Returns whether the dtype is float32 or float64. Only these have gradients.
 inline bool is_floating(Dtype dtype) { return dtype == Dtype::float32 || dtype == Dtype::float64; }
-/// Returns whether the dtype is bfloat16 or int8. The only ops that compute with such tensors are
-/// linear, updated_linear, feed_forward and embedding; Tensor::to converts them.
+/// Returns whether the dtype is bfloat16 or int8. The only ops that compute with these dtypes are
+/// linear, updated_linear, feed_forward and embedding; Tensor::to converts to and from them.
 inline bool is_compressed(Dtype dtype) { return dtype == Dtype::bfloat16 || dtype == Dtype::int8; }
 
 /// Throws Error if the dtype is int64 and `value` has a fraction, is NaN or is out of int64's
@@ -105,14 +105,15 @@ decltype(auto) dispatch_floating(const char* op, Dtype dtype, F&& f) {
   return f(TypeTag<double>{});
 }
 
-/// Like dispatch_floating, for float, double and int64_t.
+/// Calls f(TypeTag<T>), where T is float, double or int64_t. Throws Error for other dtypes; the
+/// message begins with `op`.
 template <class F>
 decltype(auto) dispatch_number(const char* op, Dtype dtype, F&& f) {
   if (dtype == Dtype::int64) return f(TypeTag<int64_t>{});
   return dispatch_floating(op, dtype, std::forward<F>(f));
 }
 
-/// Like dispatch_floating, for float, double, int64_t and bool.
+/// Calls f(TypeTag<T>), where T is float, double, int64_t or bool. Throws Error for other dtypes.
 template <class F>
 decltype(auto) dispatch_any(Dtype dtype, F&& f) {
   if (dtype == Dtype::boolean) return f(TypeTag<bool>{});

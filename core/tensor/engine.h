@@ -88,7 +88,7 @@ class Engine {
 
   const bool create_graph_, retain_graph_, anomaly_;
   bool pruned_ = false, incoming_finite_ = true;
-  std::vector<int> written_;  // in anomaly mode: inputs (indices) whose sums the rule changed
+  std::vector<int> written_;  // in anomaly mode: indices of the inputs whose sums the rule changed
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, EarlierNode>
       queue_;
   std::unordered_map<const Node*, std::vector<Tensor>> pending_;  // of queued nodes: one sum of

@@ -22,7 +22,7 @@ class Recording {
     std::weak_ptr<Node> node;
     std::vector<std::weak_ptr<TensorImpl>> outputs;
   };
-  /// An input of one of `ops` that none of `ops` computed.
+  /// An input of an op in `ops` that no op in `ops` computed.
   struct Outside {
     const char* op;
     size_t input;  // the input's index
@@ -63,12 +63,13 @@ class Segment : public std::enable_shared_from_this<Segment> {
 
  private:
   using Nodes = std::vector<std::shared_ptr<Node>>;
-  using Counterparts = std::unordered_map<const Node*, std::shared_ptr<Node>>;  // new to old
+  using Counterparts = std::unordered_map<const Node*, std::shared_ptr<Node>>;  // new node to old
 
   void check_unchanged() const;
   std::vector<Tensor> run_again() const;
-  /// Returns a map from each node of the second run, listed in `fresh`, to the same node of the
-  /// first run. Throws Error if the two runs called different ops or gave them different inputs.
+  /// Returns a map from each node of the second run, listed in `fresh`, to the corresponding node
+  /// of the first run. Throws Error if the two runs called different ops or gave them different
+  /// inputs.
   Counterparts match(const Nodes& fresh) const;
   /// Moves the rules and saved tensors of the new nodes to the old nodes.
   static void adopt(const Recording& second, const Nodes& fresh, const Counterparts& old_of);

@@ -121,7 +121,7 @@ class Shape {
   int rank_ = 0;
 };
 
-/// An integer type other than bool. An axis may have any of these types.
+/// An integer type other than bool. Axis and Axes convert from any of these types.
 template <class T>
 concept WholeNumber = std::integral<T> && !std::same_as<T, bool>;
 

@@ -115,9 +115,9 @@ class Tensor {
   Tensor mT() const { return transpose(-2, -1); }
   /// Reorders the axes.
   Tensor permute(const Shape& order) const;
-  /// Returns the elements start, start + step, ... before end along `dim`; step > 0. As in Python,
-  /// a negative start or end counts from the end of the axis, and both are clamped to [0,
-  /// size(dim)].
+  /// Returns the entries start, start + step, ... along `dim`, up to but excluding end; step > 0.
+  /// As in Python, a negative start or end counts from the end of the axis, and both are clamped to
+  /// [0, size(dim)].
   Tensor slice(int64_t dim, int64_t start, int64_t end = INT64_MAX, int64_t step = 1) const;
   /// Returns entry `index` along `dim`, without that axis.
   Tensor select(int64_t dim, int64_t index) const;
@@ -221,7 +221,7 @@ class Tensor {
   /// Sets whether this leaf requires grad. Throws Error if the tensor is not a leaf, that is, if a
   /// recorded op computed it, or if `on` is true and its dtype is not float32 or float64.
   Tensor requires_grad_(bool on = true) const;
-  /// Returns whether this tensor was not computed by a recorded op.
+  /// Returns true if no recorded op computed this tensor.
   bool is_leaf() const;
   /// Returns the gradient accumulated by backward(), or an undefined tensor if there is none. The
   /// gradient is never part of a graph.

@@ -36,7 +36,7 @@ class StepLog {
 
   /// Prepares the file for a run that is resumed at `step`: removes the rows after `step`, and a
   /// truncated last row. A missing file or one with only a header is accepted. Throws Error on a
-  /// malformed row up to `step`, and if the rows end before `step`.
+  /// malformed header or row up to `step`, and if the rows end before `step`.
   void cut_after(int64_t step);
   void add(const Row& row);
   /// Returns the losses of all steps, including those of rows that cut_after kept in the file.

@@ -70,7 +70,7 @@ class OnnxGraph {
 
   std::unique_ptr<::onnx::ModelProto> model_;
   std::map<const void*, std::string> weight_names_;      // by address of the first element
-  std::map<std::string, bool> constants_;                // names of the weights and constants added
+  std::map<std::string, bool> constants_;                // key: name of a weight or constant added
   std::map<std::string, std::vector<OnnxValue>> nodes_;  // outputs, by serialised node
   int64_t weight_bytes_ = 0;
 };

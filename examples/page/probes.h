@@ -1,5 +1,6 @@
 #pragma once
-// Answers, as JSON, to the questions that the reader of a run's page asks about the model:
+// Computes the answers, as JSON, to the questions that the reader of a run's page asks about the
+// model:
 //   {"kind": "text", "text", "target", "translation", "groups": attention_json(), "next", "lens"}
 //   {"kind": "images", "shape", "classes", "accuracy", "count", "first", "mistakes"}
 

@@ -1,5 +1,6 @@
 #pragma once
-// The page of a run: its contents, the questions that its reader asks, and its controls.
+// Serves a page about one or several runs: shows their data, answers its reader's questions about
+// the model, and may let the reader pause the run and change the learning rate.
 
 #include <atomic>
 #include <chrono>
@@ -46,8 +47,8 @@ class RunPage {
   /// Answers the questions in the queue with probe(). While the run is paused after `step` steps,
   /// waits until it continues or is interrupted(). If the run is not paused and `always` is false,
   /// answers only while the time spent on the page is at most 0.2 seconds or a hundredth of the
-  /// training time; later calls answer the other questions. Returns the changes of the learning
-  /// rate that the reader has asked for since the last call.
+  /// training time, whichever is more; later calls answer the other questions. Returns the
+  /// changes of the learning rate that the reader has asked for since the last call.
   std::vector<Rate> answer(int64_t step, const Probe& probe, bool always = false);
   /// Returns how many seconds answer() has spent in pauses since the last call of this function.
   double paused_seconds() { return std::exchange(paused_seconds_, 0); }

@@ -36,7 +36,7 @@ class RunView {
   void add_layers(int64_t step, const std::string& layers);
   /// Appends to page.jsonl the samples and statistics added since the last flush.
   void flush();
-  /// Call after read(): drops from page.jsonl the samples and statistics that read() left out.
+  /// Drops from page.jsonl the samples and statistics that read() left out. Call after read().
   void rewrite() const;
 
   /// Returns JSON {"name", "note", "more", "generation", "next", "events"}: at most `most` events

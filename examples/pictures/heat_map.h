@@ -27,7 +27,7 @@ struct HeatMap {
   std::vector<Panel> panels = {};
   int64_t across = 1;  ///< number of panels in each row of the picture
   Shades shades = Shades::grey;
-  std::optional<double> largest = {};  ///< default: 1 if grey, else the largest |value|
+  std::optional<double> largest = {};  ///< see Shades; default: 1 if grey, else the largest |value|
   bool names_on_top = false;           ///< write column names above instead of below
   bool numbered = true;                ///< number rows and columns that have no names; columns are
                                        ///< always numbered if names_on_top is true

@@ -61,10 +61,11 @@ std::string draw_or_write(const Tiles& tiles);
 /// slow down training.
 class BackgroundPlot {
  public:
-  /// Draws this picture as soon as possible. If draw() is called again before that, draws only the
-  /// newer picture.
+  /// Starts drawing the picture if none is being drawn and the last drawing started at least ten
+  /// seconds ago. Otherwise keeps the picture for finish(), and the next call replaces it.
   void draw(Picture picture);
-  /// Waits until the last picture is drawn. Returns "" or, if that failed, the reason.
+  /// Draws the picture that draw() has kept, if any, and waits until it is drawn. Returns "" or, if
+  /// the last drawing failed, the reason.
   std::string finish();
 
  private:

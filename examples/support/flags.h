@@ -58,8 +58,8 @@ class Flags {
   /// keeps its default.
   void added_later(const std::vector<std::string>& names);
 
-  /// Reads the command line. If it has --help, prints the help to stdout and returns false. Throws
-  /// Error, naming the flag, on a flag that is unknown or has a bad value.
+  /// Reads the command line. If it contains --help, prints the help to stdout and returns false.
+  /// Throws Error, naming the flag, on a flag that is unknown or has a bad value.
   bool parse(int argc, char** argv);
   /// Reads the flags declared so far and ignores all others, including --help. For programs that
   /// declare further flags depending on the values of these.

@@ -14,8 +14,8 @@ std::string source_text();
 /// the file or folder, if one cannot be read, if one of several is not UTF-8, or if a folder
 /// contains no file.
 std::string read_text(const std::string& path);
-/// Returns the first path in a list separated by commas that does not exist, or "". `paths` may
-/// also be one existing file with commas in its name.
+/// Returns the first path in a comma-separated list that does not exist, or "" if all exist.
+/// `paths` may also be one existing file with commas in its name.
 std::string missing_file(const std::string& paths);
 /// Returns the name of the text in logs and help texts: the path, or "gradus's own source".
 std::string name_of_text(const std::string& path);

@@ -47,7 +47,7 @@ int64_t vocab_for(const std::string& begins_with, const models::Tokenizer& token
   return std::max(vocab, models::load_config<Model>(begins_with).vocab);
 }
 
-/// Returns the text of each single token, for labels in pictures.
+/// Decodes each token separately and returns the texts, for labels in pictures.
 std::vector<std::string> token_texts(const models::Tokenizer& tokenizer,
                                      const std::vector<int64_t>& ids);
 

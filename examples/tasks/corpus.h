@@ -18,7 +18,7 @@ struct CorpusOptions {
   std::string val_data;  ///< path of the validation text; empty: the last tenth of `data`
   TokenizerOptions tokenizer = {};
   bool on_disk = false;  ///< read the text in pieces, and keep the tokens in files
-  /// With on_disk, a tokenizer is trained on at most this many bytes from the start of a file.
+  /// With on_disk, a tokenizer is trained on at most this many bytes from the start of each text.
   int64_t head = 1 << 26;
 };
 
@@ -78,7 +78,7 @@ class Corpus : public TokenSource {
   std::optional<models::TextData> data_;
   std::string id_;
   int64_t text_bytes_ = 0, unknown_ = 0, first_token_ = 0;
-  std::vector<double> bytes_;  // per token id, see bytes()
+  std::vector<double> bytes_;  // number of text bytes of each token id, see bytes()
 };
 
 }  // namespace gradus

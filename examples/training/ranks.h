@@ -43,7 +43,8 @@ class Ranks {
   /// Returns the value of `own` on each rank, in the order of the ranks. `what` names it in error
   /// messages.
   std::vector<std::string> gather(const std::string& own, const std::string& what) const;
-  /// Throws Error, naming the rank and the value that differs, if the ranks have different values.
+  /// Throws Error, naming the rank and the value that differs, if the ranks pass different values.
+  /// `values` are pairs (name, value).
   void expect_same(const std::vector<std::pair<std::string, std::string>>& values) const;
 
   /// Shares information about a step with all ranks. Returns the sum of the losses of all batches
@@ -51,8 +52,9 @@ class Ranks {
   /// `losses` are those of this rank's batches. `step` is only used in messages.
   StepReport share_step(const std::vector<double>& losses, const RandomKey& next,
                         int64_t step) const;
-  /// Returns the scores of all batches, in order. `own` holds the scores of batches rank(), rank()
-  /// + size(), and so on. Returns no scores if `complete` is false on any rank.
+  /// Returns the scores of all batches, in order. `own` contains the scores of batches rank(),
+  /// rank() + size(), and so on; `complete` tells whether it contains all of them. Returns an empty
+  /// vector if `complete` is false on any rank. `what` names the scores in error messages.
   std::vector<Score> gather_scores(const std::vector<Score>& own, bool complete, int64_t batches,
                                    const std::string& what) const;
   /// Throws Error, naming the ranks that differ from rank 0, if the ranks have different weights

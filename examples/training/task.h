@@ -37,7 +37,7 @@ Score mean_score(const std::vector<Score>& batches);
 struct Evaluation {
   int64_t batches = 0;
   double examples = 0;                        ///< number of examples in all batches
-  std::function<Score(int64_t batch)> score;  ///< of one batch; called under NoGrad and EvalMode
+  std::function<Score(int64_t batch)> score;  ///< scores a batch, under NoGrad and EvalMode
 };
 
 /// Returns the number of batches for n examples, with at most `batch` examples each.
@@ -55,7 +55,7 @@ struct TaskInfo {
   std::string items;        ///< what throughput counts, for example "tokens"
   int64_t batch_items = 1;  ///< number of items per batch
   std::string data_id;      ///< identifies the data; a resumed run must have the same id
-  std::string opening;      ///< lines to print, for example "text   ...\nmodel  ...\n"
+  std::string opening;  ///< lines to print before training, for example "text   ...\nmodel  ...\n"
 };
 
 struct TrainOptions;

@@ -25,7 +25,7 @@ namespace gradus {
 /// validation loss.
 class Trainer {
  public:
-  /// Prepares the training. `options_json` holds the flags that checkpoints store.
+  /// Prepares the training. `options_json` contains the flags that checkpoints store.
   Trainer(Task& task, const TrainOptions& options, std::string options_json, RunFolder& folder,
           const Ranks& ranks);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The page of a run during training.
+// The web page that shows a run during training.
 
 #include <optional>
 #include <string>
@@ -52,9 +52,9 @@ class TrainingPage {
   RateByHand rates_;
   RunView view_;
   std::optional<RunPage> page_;
-  std::optional<LayerStatistics> statistics_;  // of the next update
-  int64_t statistics_at_ = 0;                  // step of the next statistics, if affordable at that
-                                               // time
+  std::optional<LayerStatistics> statistics_;  // of the current update, if they are recorded
+  int64_t statistics_at_ = 0;                  // first step at which to record statistics again, if
+                                               // time allows
 };
 
 }  // namespace gradus

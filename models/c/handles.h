@@ -63,8 +63,9 @@ inline void hand_out(Tensor value, gradus_tensor** out) {
 }
 
 /// The parsed description of a layer or an optimiser: a name, numbers and options of the form
-/// NAME=NUMBER, for example "conv2d 3 16 3 padding=1". The constructor throws Error on any other
-/// word. check_used() throws Error on an option that was not read. Messages begin with `op`.
+/// NAME=NUMBER, for example "conv2d 3 16 3 padding=1". The constructor throws Error on a word
+/// that is none of these. check_used() throws Error on an option that was not read. Messages begin
+/// with `op`.
 class Spec {
  public:
   Spec(const char* op, const std::string& text);

@@ -21,10 +21,10 @@ void load_adapter_files(const std::string& dir, const std::string& kind, const F
 
 /// Writes the updates that nn::add_lora() added to the model. Creates DIR if needed. If
 /// save_hugging_face() can write the model, the layers have the names of Hugging Face's
-/// transformers library, so that PEFT can read the folder:
+/// transformers library, so that PEFT can read the folder, for example
 /// base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight. If a layer of ours joins several
 /// layers of that library, its update is divided into one update for each. If save_hugging_face()
-/// cannot write the model, the layers have the names of this library:
+/// cannot write the model, the layers have the names of this library, for example
 /// base_model.model.blocks.0.attn.qkv.lora_A.weight. Throws Error if there are no updates, or if
 /// they differ in dropout.
 template <class M>

@@ -39,8 +39,8 @@ struct Field {
   std::string name, meaning;   ///< name in files and flags; description in --help
   Value value;                 ///< points to a member of the struct
   double least = 0, most = 0;  ///< limits of an int64_t or a double, both inclusive
-  bool optional = false;       ///< if a file lacks the field, it gets the value `initial`
-  std::string initial = {};    ///< as text; if empty, add() sets it to the current value
+  bool optional = false;       ///< whether files may lack the field, whose value is then `initial`
+  std::string initial = {};    ///< initial value as text; if empty, add() uses the current value
 
   /// Returns the value as text, for example 4, 0.5, true or gelu.
   std::string to_text() const;

@@ -59,9 +59,9 @@ struct LoadOptions {
 };
 /// Creates a module by make(), converts it to the dtype of DIR's weights, and loads these weights.
 /// make() runs no initialisers (see Module::param). To keep a damaged configuration from allocating
-/// much memory, throws Error if the module would have over 1/64 more parameters than the weights
-/// file (for a Hugging Face folder, over twice as many plus a million). Also throws Error, naming
-/// the file, if the weights do not fit the module.
+/// much memory, throws Error if the module's parameters would have more than 65/64 times as many
+/// elements as the weights file (for a Hugging Face folder, more than twice as many plus a
+/// million). Also throws Error, naming the file, if the weights do not fit the module.
 void load_weights(const std::string& dir, const std::function<nn::Module&()>& make,
                   const LoadOptions& options = {});
 

@@ -45,8 +45,8 @@ Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear
 /// A (rank, in) and B (out, rank) become parameters of the layer: lora_A.weight and lora_B.weight.
 /// A is initialised like the weight of a Linear, and B is 0, so the outputs do not change at first.
 /// All copies of a layer get the update. The weights W may be in bfloat16 or int8. Throws Error,
-/// with nothing changed, if an option is invalid, if an expression selects no layer beyond those of
-/// the earlier expressions, or if a layer already has an update.
+/// with nothing changed, if an option is invalid, if an expression selects no layer or only
+/// layers that earlier expressions selected, or if a layer already has an update.
 void add_lora(Module& model, const LoraOptions& options = {});
 
 /// Freezes all parameters and adds a copy of each given update to the linear layer of that name, to

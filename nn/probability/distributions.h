@@ -49,7 +49,7 @@ struct Categorical {
   /// Returns classes, int64. A class of probability 0 is never drawn. Uses K bytes of memory per
   /// sample.
   Tensor sample(const Shape& sample_shape = {}) const;
-  /// Returns log p_value for classes `value`, int64: -infinity where p_value is 0.
+  /// Returns log p[value] for classes `value`, int64: -infinity where p[value] is 0.
   Tensor log_prob(const Tensor& value) const;
   /// Returns -sum_c p_c log p_c.
   Tensor entropy() const;

@@ -1,6 +1,6 @@
 #pragma once
-// Communication between ranks that are processes, by MPI. This is a separate library: link with
-// -lgradus_mpi -lgradus.
+// MPI communication between ranks, each of which is a process. This is a separate library: link
+// with -lgradus_mpi -lgradus.
 
 #include <functional>
 

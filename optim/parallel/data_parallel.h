@@ -92,7 +92,7 @@ class DataParallel {
   std::vector<Tensor> params_;
   Communicator& communicator_;
   std::vector<int64_t> hooks_;     // per parameter: the hook's id, or -1
-  std::vector<size_t> bucket_of_;  // per parameter
+  std::vector<size_t> bucket_of_;  // per parameter: index of its bucket; unused if frozen
   std::vector<Bucket> buckets_;
 
   // State of the current pass.

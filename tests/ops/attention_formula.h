@@ -1,5 +1,6 @@
 #pragma once
-// Attention by the lecture's formula, and comparisons of the op with the formula.
+// Attention computed from basic ops by its formula, softmax(scale q k^T + mask) v, and comparisons
+// of scaled_dot_product_attention with the formula.
 
 #include <limits>
 
@@ -11,7 +12,7 @@ using namespace gradus::core;
 
 inline constexpr double inf = std::numeric_limits<double>::infinity();
 
-/// Computes attention by the lecture's formula. `key` determines the dropout of the weights.
+/// Computes attention by the formula. `key` determines the dropout of the weights.
 inline Tensor formula(const Tensor& q, const Tensor& k, const Tensor& v,
                       const AttentionOptions& o = {}, RandomKey key = {}) {
   const int64_t Tq = q.size(-2), Tk = k.size(-2), group = q.size(-3) / k.size(-3);
@@ -47,8 +48,8 @@ inline std::vector<Tensor> operands(const Sizes& s, Dtype dtype) {
           randn({s.batch, s.kv_heads, s.keys, s.value_dim}, dtype)};
 }
 
-/// Returns the largest difference between the outputs and gradients of the op and those of the
-/// formula.
+/// Returns the largest difference between the outputs and gradients of scaled_dot_product_attention
+/// and those of the formula.
 inline double fused_difference(const Sizes& sizes, const AttentionOptions& options, Dtype dtype) {
   constexpr uint64_t seed = 3;
   return difference(

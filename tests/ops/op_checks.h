@@ -35,8 +35,9 @@ void check_layouts(const OpRow& row, const Tensors& inputs);
 /// Checks that a second backward pass through the same graph doubles the gradients.
 void check_accumulation(const OpRow& row, const Tensors& inputs);
 
-/// Checks that an input gets the same gradient whether it alone or all inputs require one, and that
-/// inputs that do not require a gradient get none.
+/// Checks that an input's gradient is the same whether all inputs or only this input requires a
+/// gradient, and also if grad() is asked for this input alone. Checks that inputs that do not
+/// require a gradient get none.
 void check_wanted(const OpRow& row, const Tensors& inputs);
 
 /// Checks that the results are the same if only the graph references the inputs, if leaves have

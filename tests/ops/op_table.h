@@ -33,12 +33,12 @@ struct BadCall {
 };
 
 struct OpRow {
-  std::string name;  ///< name of the node that the op records or, if the op is composed of other
-                     ///< ops, of the function
+  std::string name;  ///< name of the node that the op records, or of the function if the op is
+                     ///< composed of other ops
   std::string variant = "";  ///< distinguishes rows of the same op with different options
   TensorFunction f;
   std::vector<Sample> samples;     ///< small inputs, since each element's gradient is checked
-  std::vector<Sample> large = {};  ///< inputs with several chunks of work and a remainder per loop
+  std::vector<Sample> large = {};  ///< inputs that need several chunks and remainder loops
   TensorFunction composed = {};    ///< the same function, composed of simpler ops
   std::vector<BadCall> bad = {};
   bool differentiable = true;

@@ -19,8 +19,8 @@ const std::vector<Check>& all_checks();
 /// Runs a check. Returns the problem, or an empty string if there is none.
 std::string failure_of(const Check& check, const Program& program);
 
-/// Runs the checks that the program's seed selects, or only the check of threads if the program is
-/// `split`. Returns the first check that fails and sets `message`, or returns null.
+/// Runs the checks that the program's seed selects, or only the check named "threads" if the
+/// program is `split`. Returns the first check that fails and sets `message`, or returns null.
 const Check* failing_check(const Program& program, std::string& message);
 
 /// The number of derivatives that central differences could not measure.

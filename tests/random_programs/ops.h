@@ -150,7 +150,8 @@ inline Tensors both(const RecurrentOutput& out) {
   if (out.state.c.defined()) all.push_back(out.state.c);
   return all;
 }
-/// Runs min(steps, 8) cells with a shared weight: x_gates (B, G H), weight (G H, H), h (B, H).
+/// Runs min(steps, 8) steps of a recurrent cell, all with the same x_gates and weight. x is
+/// {x_gates (B, G H), weight (G H, H), h (B, H)} or, for LSTM, {x_gates, weight, h, c}.
 inline Tensors cells(int64_t cell, int64_t steps, const Tensors& x) {
   RecurrentState state{x[2], x.size() > 3 ? x[3] : x[2]};
   for (int64_t t = 0; t < std::min<int64_t>(steps, 8); ++t) {

@@ -8,20 +8,21 @@
 
 namespace gradus::programs {
 
-/// A way to run a program. All ways must give the same values and gradients.
+/// A way to run a program. All ways must give the same values and gradients, up to rounding and
+/// `noise`.
 struct Way {
   Dtype dtype = float64;
   bool composed = false;    ///< compute fused ops from basic ops
   bool contiguous = false;  ///< make all leaves contiguous
   bool apart = false;       ///< make leaves views of one storage, with 1e30 between them
-  /// Multiply each value, except leaves without a gradient, by 1 + noise u, with u random in [-1,
-  /// 1). run() does so once more, in place, before backward, so that backward rules read other
+  /// Multiply each value, except leaves that do not require grad, by 1 + noise u, with u random in
+  /// [-1, 1). run() does so once more, in place, before backward, so that backward rules read other
   /// values than the forward pass. float64 only.
   double noise = 0;
   uint64_t noise_seed = 0;
   Tensors* read = nullptr;  ///< if set: collects what backward rules may read, detached
   int recompute_from = 0, recompute_to = 0;      ///< run steps [from, to) in recompute()
-  const std::vector<Tensors>* frozen = nullptr;  ///< if set: outputs for the steps that detach
+  const std::vector<Tensors>* frozen = nullptr;  ///< if set: steps that detach return these
 };
 
 /// Returns a tensor with the values of the leaf.

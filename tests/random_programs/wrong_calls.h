@@ -5,9 +5,9 @@
 
 namespace gradus::programs {
 
-/// Makes the wrong call of this seed: a call of an op with one fault in its arguments or options.
-/// Returns a description of the problem if the call was not rejected properly, else an empty
-/// string.
+/// Makes the wrong call that `seed` determines: a call of an op with one fault in its arguments or
+/// options. Returns a description of the problem if the call was not rejected properly, else an
+/// empty string.
 std::string wrong_call(uint64_t seed);
 
 }  // namespace gradus::programs

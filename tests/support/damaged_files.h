@@ -33,9 +33,9 @@ bool taken(const std::string& path, Load&& load) {
   }
 }
 
-/// Calls load() on damaged copies of the file: one per bit (or every nth bit of each byte), with
-/// that bit flipped, one per truncation, and some extensions. load() must accept a copy or throw
-/// Error. Returns how many copies it accepted.
+/// Calls load() on damaged copies of the file: one for each flipped bit (bits 0, nth, 2 nth, ... of
+/// each byte), one for each shorter length, and some with bytes appended. load() must accept a copy
+/// or throw Error. Returns how many copies it accepted.
 template <class Load>
 int count_taken(const std::string& path, Load&& load, int nth = 1) {
   const std::string good = gradus::read_file(path);

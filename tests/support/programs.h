@@ -97,7 +97,7 @@ inline Result run(const std::string& program, const std::string& arguments = "",
   return Process(program, arguments, before).finish();
 }
 
-/// Returns a text with some structure that has at least `characters` characters.
+/// Returns a text of at least `characters` characters with some structure.
 inline std::string sample_text(size_t characters = 12000) {
   std::string text;
   for (int i = 0; text.size() < characters; ++i)
@@ -105,7 +105,7 @@ inline std::string sample_text(size_t characters = 12000) {
   return text;
 }
 
-/// Flags of train_gpt for a small model and short estimates.
+/// Flags of train_gpt for a small model and quick estimates of the loss.
 inline const std::string small =
     " --recipe nanogpt"
     " --layers 1 --heads 2 --dim 16 --context 16 --batch 4 --eval-batches 2 --warmup 2";

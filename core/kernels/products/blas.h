@@ -1,6 +1,6 @@
 #pragma once
 // Matrix multiplication by BLAS, or by our own kernels where they are faster (choose_product in
-// product.h decides). All calls of BLAS go through this header. Every kernel runs on one thread;
+// product.h decides). All calls to BLAS go through this header. Every kernel runs on one thread;
 // gemm splits a product's rows or columns over the threads.
 
 #include <cstdint>

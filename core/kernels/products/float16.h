@@ -10,7 +10,7 @@ namespace gradus::kernel {
 inline float float_from_float16(uint16_t h) {
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16, fraction = h & 0x3ffu;
   const uint32_t exponent = (h >> 10) & 0x1fu;
-  if (exponent == 0) {  // zero and subnormals: fraction 2^-24
+  if (exponent == 0) {  // zero or subnormal: the value is fraction * 2^-24
     const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
     return sign ? -magnitude : magnitude;
   }
@@ -24,7 +24,7 @@ inline uint16_t float16_from(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   const uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
   uint32_t rounded = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - (112u << 23)) >> 13;
-  if (magnitude < 0x38800000u)  // subnormals: a float32 in [0.5, 1) has steps of 2^-24 too
+  if (magnitude < 0x38800000u)  // subnormal: adding 0.5f rounds to a multiple of 2^-24
     rounded = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
   else if (magnitude > 0x7f800000u)
     rounded = 0x7e00u;  // NaN

@@ -44,8 +44,8 @@ struct RowDots {
   /// Computes columns [begin, end) of y.
   void run(int64_t begin, int64_t end) const {
     const int64_t whole = k / lanes<T> * lanes<T>;
-    // The terms are summed in blocks, so that rows of w stay in L1 for all rows of x, and because
-    // long sums in float32 lose precision.
+    // The terms are summed in blocks for two reasons: a block of rows of w stays in L1 for all rows
+    // of x, and long sums in float32 lose precision.
     for (int64_t p = 0; p < whole; p += most_terms) {
       const int64_t terms = std::min(most_terms, whole - p);
       int64_t j = begin;

@@ -47,7 +47,8 @@ constexpr int64_t padded(int64_t n) {
 
 namespace detail {
 
-// A vector register, and a vector at any address (GCC's vector extension, which clang supports).
+// The types of a vector register and of a vector at any address in memory (GCC's vector extension,
+// which clang supports).
 template <class T>
 struct Register {
   typedef T type __attribute__((vector_size(vector_bytes)));

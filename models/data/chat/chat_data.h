@@ -35,7 +35,7 @@ class ChatData {
   /// of the arguments are those of TextData::random_batch.
   PackedBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                            int64_t index = 0) const;
-  /// Returns rows first, first + 1, ..., at most `batch`, of the conversations packed in order.
+  /// Returns rows first, first + 1, ... (at most `batch`) of all conversations, packed in order.
   PackedBatch rows(int64_t first, int64_t batch) const;
   /// Returns the number of rows into which the conversations are packed.
   int64_t num_rows() const { return std::ssize(rows_); }

@@ -45,8 +45,8 @@ const ChatTemplate& find_chat_template(const std::string& folder, const Tokenize
 /// A conversation as token ids.
 struct ChatTokens {
   std::vector<int64_t> ids;   ///< starts with tokenizer.begin_ids()
-  std::vector<bool> answers;  ///< true for the tokens of the assistant's messages, including those
-                              ///< that end a message
+  std::vector<bool> answers;  ///< for each token: whether it belongs to an answer, that is, to an
+                              ///< assistant's message or the text that ends it
 };
 
 /// Encodes a conversation. If `ask` is true, appends the text before an assistant's message, for a

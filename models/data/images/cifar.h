@@ -1,5 +1,5 @@
 #pragma once
-// CIFAR-10: 32 x 32 photographs in ten classes (Krizhevsky 2009, "Learning Multiple Layers of
+// Reads CIFAR-10: 32 x 32 photographs in ten classes (Krizhevsky 2009, "Learning Multiple Layers of
 // Features from Tiny Images").
 
 #include <string>

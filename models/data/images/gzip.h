@@ -12,7 +12,7 @@ namespace gradus::internal {
 
 /// A file that is read sequentially. It is decompressed on the fly if its first two bytes are
 /// gzip's (RFC 1952; consecutive members are concatenated). Error messages begin with `context`. If
-/// decompression fails, they name the offset in the compressed file.
+/// decompression fails, they also name the offset in the compressed file.
 class PackedFile {
  public:
   PackedFile(std::string context, const std::string& path);

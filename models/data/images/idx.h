@@ -1,5 +1,5 @@
 #pragma once
-// IDX files: the format of MNIST and similar data sets (LeCun, Cortes, Burges, "The MNIST
+// Reads IDX files, the format of MNIST and similar data sets (LeCun, Cortes, Burges, "The MNIST
 // database").
 
 #include <string>

@@ -77,10 +77,10 @@ class ImageData {
   ImageBatch batch(const Tensor& ids, const ChannelStats& stats = {}) const;
   /// Returns images first, first + 1, ..., at most `count` of them.
   ImageBatch range(int64_t first, int64_t count, const ChannelStats& stats = {}) const;
-  /// Returns `batch` images: batch `step`, counted from 0 across consecutive epochs. Each epoch
-  /// contains every image once, in an order determined by the seed and the epoch. A batch may span
-  /// several epochs. The result depends only on the arguments, so the method suits Prefetch and
-  /// resumed runs.
+  /// Returns batch number `step`, counted from 0 across consecutive epochs. Each batch contains
+  /// `batch` images and may span several epochs. Each epoch contains every image once, in an order
+  /// determined by the seed and the epoch. The result depends only on the arguments, so the method
+  /// suits Prefetch and resumed runs.
   ImageBatch shuffled(int64_t batch, uint64_t seed, int64_t step,
                       const ChannelStats& stats = {}) const;
 

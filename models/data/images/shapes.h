@@ -13,9 +13,9 @@ namespace gradus::models {
 
 struct ShapesOptions {
   int64_t size = 32;                       ///< height and width in pixels, 20 to 1024
-  int64_t min_shapes = 1, max_shapes = 2;  ///< shapes per picture, 1 or 2; all numbers equally
-                                           ///< likely
-  double noise = 0.03;                     ///< from 0 to 1: largest random change of a value
+  int64_t min_shapes = 1, max_shapes = 2;  ///< minimum and maximum number of shapes per picture, 1
+                                           ///< or 2; each number in this range is equally likely
+  double noise = 0.03;                     ///< largest random change of a pixel value, 0 to 1
   uint64_t seed = 0;                       ///< determines the pictures
 };
 

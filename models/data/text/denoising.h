@@ -14,8 +14,8 @@ struct DenoisingOptions {
   int64_t length = 128;     ///< maximum number of tokens per sequence
   double rate = 0.15;       ///< fraction of a sequence's tokens to remove
   double mean_span = 3;     ///< mean length of the removed spans, in tokens
-  double validation = 0.1;  ///< fraction of the sequences to hold out; if > 0, at least
-                            ///< one of two or more
+  double validation = 0.1;  ///< fraction of the sequences to hold out; if it is > 0 and there are
+                            ///< at least two sequences, at least one is held out
   uint64_t seed = 0;        ///< determines which sequences are held out
 };
 

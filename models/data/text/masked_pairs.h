@@ -61,7 +61,7 @@ class MaskedPairs {
   /// this size is less than half or more than twice the fraction, the held-out text starts at a
   /// segment within a document instead. Throws Error if a special token is missing, if an option is
   /// out of range, if the tokenizer rejects a line (the message names the line), and if a split has
-  /// too few segments for examples of both kinds, in which B follows A or does not.
+  /// too few segments for examples of both kinds (B follows A, B does not follow A).
   MaskedPairs(const std::string& text, const Tokenizer& tokenizer,
               const MaskedPairsOptions& options = {});
 

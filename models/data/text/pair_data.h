@@ -12,8 +12,8 @@ namespace gradus::models {
 struct PairDataOptions {
   int64_t max_source = 256;  ///< maximum tokens of a source; pairs that exceed it are left out
   int64_t max_target = 256;  ///< maximum tokens of a target, without [START] and [END]
-  double validation = 0.1;   ///< fraction of the distinct sources to hold out; if > 0, at least
-                             ///< one of two or more
+  double validation = 0.1;   ///< fraction of the distinct sources to hold out; if it is > 0 and
+                             ///< there are at least two sources, at least one is held out
   uint64_t seed = 0;         ///< determines which sources are held out
 };
 
@@ -30,7 +30,7 @@ class PairData : public PairSource {
                                         ///< out
     int64_t source_tokens = 0, target_tokens = 0;      ///< tokens in the pairs in use
     int64_t unknown_sources = 0, unknown_targets = 0;  ///< [UNK] among these tokens
-    int64_t longest_source = 0, longest_target = 0;    ///< in tokens
+    int64_t longest_source = 0, longest_target = 0;    ///< lengths in tokens
   };
 
   /// Encodes the pairs. The source tokenizer needs [PAD]. The target tokenizer needs [PAD], [START]
@@ -48,8 +48,8 @@ class PairData : public PairSource {
   /// Returns the number of pairs in a split.
   int64_t num_pairs(Split split) const override { return std::ssize(entries(split)); }
   int64_t longest_target() const override { return report_.longest_target; }
-  /// Returns where pair i of a split was in the list passed to the constructor: its index in that
-  /// list, or in the split's own list if two were passed.
+  /// Returns the index that pair i of a split had in the list passed to the constructor. If two
+  /// lists were passed, this is the index in the split's list.
   int64_t original(Split split, int64_t i) const;
 
  private:

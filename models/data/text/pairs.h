@@ -1,5 +1,5 @@
 #pragma once
-// Pairs of texts, for example a sentence and its translation, or a question and its answer.
+// Reads pairs of texts, for example a sentence and its translation, or a question and its answer.
 
 #include <cstdint>
 #include <map>

@@ -12,7 +12,7 @@ namespace gradus::models {
 /// Texts as token ids, padded to the longest text. Both tensors are int64.
 struct TextBatch {
   Tensor ids;      ///< (B, T): [START] text [END], then [PAD]
-  Tensor lengths;  ///< (B): tokens of each text without [PAD], 1 to T; if undefined, all are T
+  Tensor lengths;  ///< (B): number of tokens of each text without [PAD], 1 to T; undefined: all T
 };
 
 /// Encodes the texts. Throws Error unless there is at least one text and the tokenizer has [PAD],

@@ -1,5 +1,5 @@
 #pragma once
-// Files of token ids, for texts larger than memory.
+// Writes and reads files of token ids, for texts larger than memory.
 
 #include <cstdint>
 #include <limits>
@@ -65,9 +65,9 @@ class TokenFile {
   };
   /// Encodes a text file and writes its tokens, atomically. The text is read and encoded in pieces.
   /// A piece ends before a space, tab or line break that is followed by a character other than
-  /// white space and at which tokenizer.may_cut(), so the tokens are those of the whole text. A
-  /// text without such positions is one piece. Throws Error, naming the file and the piece, if the
-  /// tokenizer rejects a piece. Also throws Error on options out of range.
+  /// white space, and only where tokenizer.may_cut() returns true, so the tokens are those of the
+  /// whole text. A text without such positions is one piece. Throws Error, naming the file and the
+  /// piece, if the tokenizer rejects a piece. Also throws Error on options out of range.
   static Written write(const std::string& path, const std::string& text_path,
                        const Tokenizer& tokenizer, const TokenFileOptions& options = {});
   /// Writes the given tokens. Throws Error on a token outside [0, vocab_size), and on a source that

@@ -24,8 +24,9 @@ struct BPEMerge {
 struct BPEOptions {
   int64_t vocab_size = 4096;  ///< maximum vocabulary size, counting special tokens, the 256
                               ///< bytes and merged tokens
-  std::vector<std::string> special = {};  ///< for example {"<|endoftext|>"}; they get the first ids
-  int64_t min_count = 2;                  ///< pairs that occur less often are not merged
+  /// Special tokens, for example {"<|endoftext|>"}. Their ids are 0, 1, 2, ... in this order.
+  std::vector<std::string> special = {};
+  int64_t min_count = 2;  ///< pairs that occur less often are not merged
 };
 
 /// Byte-level byte pair encoding as in GPT-2: Sennrich, Haddow, Birch 2016, arXiv 1508.07909;

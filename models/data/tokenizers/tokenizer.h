@@ -27,8 +27,9 @@ class Tokenizer {
   /// Returns the token ids of a text in which names of special tokens stand for these tokens. If
   /// several names match, the longest is used. Do not use it for text from an untrusted source.
   virtual std::vector<int64_t> encode_with_special(const std::string& text) const;
-  /// Returns whether a text may be cut before text[at], a space, tab or line break that precedes
-  /// another character: whether encoding both parts gives the tokens of the whole.
+  /// Returns whether a text may be cut before text[at], that is, whether the tokens of both parts
+  /// are those of the whole. text[at] must be a space, tab or line break, followed by a character
+  /// other than white space.
   virtual bool may_cut(std::string_view /*text*/, size_t /*at*/) const { return true; }
   /// Returns the ids of the special tokens that precede every text, for example Llama 3's
   /// <|begin_of_text|>.
@@ -78,8 +79,8 @@ class Tokenizer {
 /// Reads a file that save() wrote, or a tokenizer.json of Hugging Face's tokenizers library. A
 /// tokenizer.json may contain GPT-2's byte-level BPE, a BPE of Llama's family (see HuggingFaceBPE),
 /// or BERT's WordPiece; its special added tokens become special tokens. `path` may also be a model
-/// folder with a tokenizer.json or, as written by Hugging Face's transformers library, with
-/// vocab.json and merges.txt, or with vocab.txt; tokenizer_config.json is optional. Throws Error,
+/// folder: it must contain tokenizer.json, or the files of Hugging Face's transformers library
+/// (vocab.txt, or vocab.json and merges.txt), and may contain tokenizer_config.json. Throws Error,
 /// naming the file and the problem.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 

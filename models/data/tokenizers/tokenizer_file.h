@@ -1,5 +1,6 @@
 #pragma once
-// Reads the files of tokenizers. Internal: no public header includes this file.
+// Parses tokenizer files: the JSON files of this library, and the files of Hugging Face's
+// libraries. Internal: no public header includes this file.
 
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
@@ -11,7 +12,7 @@
 
 namespace gradus::models::internal {
 
-/// A parsed file of a tokenizer: a JSON object.
+/// A parsed tokenizer file: a JSON object.
 struct TokenizerFile {
   const nlohmann::json& root;
   /// Returns whether the file is from Hugging Face's tokenizers library: it has a "model" and no

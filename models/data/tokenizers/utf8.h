@@ -1,5 +1,6 @@
 #pragma once
-// UTF-8, and properties of characters. Internal: no public header includes this file.
+// Decodes and encodes UTF-8, classifies characters and normalises them. Internal: no public header
+// includes this file.
 
 #include <cstdint>
 #include <string>
