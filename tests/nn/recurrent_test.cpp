@@ -218,6 +218,18 @@ TEST_CASE("memory of a recurrent layer grows linearly with time", "[recurrent]")
   CHECK(ratio < 2.2);
 }
 
+TEST_CASE("a plain recurrent op keeps nothing for backward but its inputs and outputs",
+          "[recurrent]") {
+  const int64_t batch = 4, time = 64, hidden = 16;
+  const Tensor x = randn({batch, time, hidden}).requires_grad_();
+  const Tensor w = randn({hidden, hidden}).requires_grad_();
+  for (const Recurrence cell : {Recurrence::rnn_tanh, Recurrence::rnn_relu}) {
+    const int64_t before = memory_stats().live;
+    const RecurrentOutput out = recurrent(cell, x, w);
+    CHECK(memory_stats().live - before == 4 * batch * hidden * (time + 1));  // output and state.h
+  }
+}
+
 TEST_CASE("gradients of gradients of a long sequence take linear time", "[recurrent]") {
   auto seconds = [](int64_t time) {
     const Tensor x = randn({1, time, 4}).requires_grad_(), w = randn({4, 1}).requires_grad_();

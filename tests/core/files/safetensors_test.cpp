@@ -209,14 +209,14 @@ TEST_CASE("safetensors: I8 with scales from another program is an int8 matrix if
   const std::string scales = std::string("\x80\x3f\x00\x3f\x00\xc0\x80\x3e", 8);
   const std::string data = std::string(32, '\3') + '\xfe' + std::string(32, '\1') + '\x7f' + scales;
   TemporaryFolder folder;
-  auto load = [&](const std::string& scales_entry) {
-    const std::string header =
-        R"({"w": {"dtype": "I8", "shape": [2, 33], "data_offsets": [0, 66]}, "w.scales": )" +
-        scales_entry + "}";
+  auto load = [&](const std::string& scales_entry, const std::string& shape = "[2, 33]") {
+    const std::string header = R"({"w": {"dtype": "I8", "shape": )" + shape +
+                               R"(, "data_offsets": [0, 66]}, "w.scales": )" + scales_entry + "}";
     write_file_atomically(folder / "foreign", file_of(header, data));
     return load_safetensors(folder / "foreign").tensors;
   };
-  const auto fits = load(R"({"dtype": "BF16", "shape": [2, 2], "data_offsets": [66, 74]})");
+  const char* const fitting = R"({"dtype": "BF16", "shape": [2, 2], "data_offsets": [66, 74]})";
+  const auto fits = load(fitting);
   REQUIRE(fits.size() == 1);
   std::vector<double> expected(66, 3);
   expected[32] = -1;
@@ -231,6 +231,10 @@ TEST_CASE("safetensors: I8 with scales from another program is an int8 matrix if
     REQUIRE(apart.size() == 2);
     CHECK(apart[0].second.dtype() == int64);
   }
+  const auto no_matrix = load(fitting, "[2, 33, 1]");
+  REQUIRE(no_matrix.size() == 2);
+  CHECK(no_matrix[0].second.dtype() == int64);
+  CHECK(no_matrix[0].second.shape() == Shape{2, 33, 1});
 }
 
 TEST_CASE("safetensors: a failed save changes nothing", "[safetensors]") {

@@ -102,6 +102,13 @@ TEST_CASE("a freed block is reused", "[memory]") {
   CHECK(memory_stats().live == before.live);
 }
 
+TEST_CASE("blocks taken from the system are counted", "[memory]") {
+  release_cached_memory();
+  const int64_t before = memory_stats().system_allocations;
+  const Storage one(3000000), two(3000000);
+  CHECK(memory_stats().system_allocations == before + 2);
+}
+
 TEST_CASE("memory held stays near the peak of live memory for any sizes", "[memory]") {
   if (!caches()) return;
   constexpr int64_t most = 64 << 20, slack = 8 << 20;

@@ -118,6 +118,30 @@ TEST_CASE("parallel_for inside parallel_for stays on its thread", "[parallel]") 
   CHECK(visits == std::vector<int>(64, 1));
 }
 
+TEST_CASE("workers that have fallen asleep wake for the next loop", "[parallel]") {
+  Threads scope(2);
+  parallel_for(2, 1, [](int64_t, int64_t) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // wait until the workers sleep
+  // The chunk that begins first waits for the other. If no worker comes, it gives up after 20 s.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  std::atomic<int> begun{0};
+  std::thread::id threads[2];
+  parallel_for(2, 1, [&](int64_t i, int64_t) {
+    threads[i] = std::this_thread::get_id();
+    for (++begun; begun < 2 && std::chrono::steady_clock::now() < end;) std::this_thread::yield();
+  });
+  CHECK(threads[0] != threads[1]);
+}
+
+TEST_CASE("the chunks of loops on several threads are counted", "[parallel]") {
+  Threads scope(2);
+  const int64_t before = internal::chunk_counts().run;
+  parallel_for(1000, 10, [](int64_t, int64_t) {});
+  CHECK(internal::chunk_counts().run - before == 100);
+  parallel_for(41, 10, [](int64_t, int64_t) {});
+  CHECK(internal::chunk_counts().run - before == 105);
+}
+
 TEST_CASE("set_num_threads refuses counts out of range", "[parallel]") {
   const int before = num_threads();
   CHECK_THROWS_WITH(set_num_threads(0), Catch::Contains("set_num_threads: expected 1 to 1024"));
