@@ -179,8 +179,10 @@ Pool& pool() {
 
 // A forked child inherits no other threads, so nothing there would unlock a locked pool or close an
 // open loop. The child therefore starts with a new pool. A child forked inside a loop body must
-// exec or exit.
-[[maybe_unused]] const int pool_at_fork = pthread_atfork(nullptr, nullptr, [] {
+// exec or exit. The pool is constructed before each fork, because in the child nothing would finish
+// a construction that another thread has begun.
+[[maybe_unused]] const int before_fork = pthread_atfork([] { pool(); }, nullptr, nullptr);
+[[maybe_unused]] const int after_fork = pthread_atfork(nullptr, nullptr, [] {
   if (!in_loop) new (&pool()) Pool;
 });
 

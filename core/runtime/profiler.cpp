@@ -4,8 +4,6 @@
 #include <chrono>
 #include <cstdio>
 
-#include "gradus/core/internal.h"
-
 namespace gradus {
 
 namespace {
