@@ -11,7 +11,7 @@ namespace gradus {
 /// and 2i+1 hold the sine and the cosine of the angle of pair i, as returned by
 /// nn::sinusoidal_positions. The dot product of a rotated query and a rotated key depends on the
 /// difference of their positions only. (Some libraries rotate the pairs (x_i, x_i+D/2) instead, so
-/// the rows of their weights are in a different order.)
+/// the rows of their query and key weights are in a different order.)
 Tensor rotary(const Tensor& x, const Tensor& positions, int64_t heads);
 
 }  // namespace gradus

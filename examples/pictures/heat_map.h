@@ -9,7 +9,8 @@
 
 namespace gradus {
 
-/// A matrix with names for its rows and columns. Without names, they are numbered from 0.
+/// A matrix with names for its rows and columns. Without names, they are
+/// numbered from 0; see HeatMap::numbered.
 struct Panel {
   std::string title = {};
   Tensor values = {};  ///< (rows, columns), floating

@@ -19,9 +19,9 @@ ImageOptions captioned_images();
 /// only the caption with which the picture was generated. Both forms are equally frequent.
 class CaptionTask : public ImageTask {
  protected:
-  /// Loads the tokenizer from the folder from which the run starts. If the run starts from scratch,
-  /// makes one from the words of all captions. Throws Error if an augmentation option would make
-  /// captions untrue.
+  /// Loads the tokenizer from the folder with the run's initial weights. If the run starts from
+  /// scratch, makes one from the words of all possible captions. Throws Error if an augmentation
+  /// option would make captions untrue.
   CaptionTask(const ImageOptions& images, const TrainOptions& training);
 
   /// Returns the captions of images `ids` (B) of a split.

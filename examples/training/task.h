@@ -37,7 +37,8 @@ Score mean_score(const std::vector<Score>& batches);
 struct Evaluation {
   int64_t batches = 0;
   double examples = 0;                        ///< number of examples in all batches
-  std::function<Score(int64_t batch)> score;  ///< scores a batch, under NoGrad and EvalMode
+  std::function<Score(int64_t batch)> score;  ///< scores a batch; called under NoGrad and
+                                              ///< EvalMode
 };
 
 /// Returns the number of batches for n examples, with at most `batch` examples each.

@@ -56,7 +56,7 @@ struct Leaf {
   bool has_grad = false;  ///< has a gradient before backward, which adds to it
 };
 
-/// The mode in which a step runs.
+/// The mode in which a step runs. grad_again: gradients are enabled again inside no_grad.
 enum class Island { none, no_grad, grad_again, eval };
 
 /// A value: output number `output` of step number `step`.

@@ -74,7 +74,7 @@ enum class ProductKernel {
 enum class ProductOperands {
   matrices,    ///< A and B are matrices in memory
   packed,      ///< B is packed once, for many products
-  tiles,       ///< A, B and C are blocks in the caches
+  tiles,       ///< A, B and C are blocks in the processor's caches
   windows,     ///< A's rows are windows of an image
   compressed,  ///< B is a weight in bfloat16 or int8, transposed
 };

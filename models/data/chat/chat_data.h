@@ -26,8 +26,8 @@ struct PackedBatch {
 /// Encoded conversations, packed into rows of `context` tokens.
 class ChatData {
  public:
-  /// Encodes the conversations. Leaves out those that exceed the context or have no answer. Throws
-  /// Error if none is left, if a conversation cannot be encoded, or if the context is not positive.
+  /// Encodes the conversations. Drops those that exceed the context or have no answer. Throws Error
+  /// if none remains, if a conversation cannot be encoded, or if the context is not positive.
   ChatData(const std::vector<Conversation>& conversations, const Tokenizer& tokenizer,
            const ChatTemplate& form, int64_t context);
   /// Returns `batch` rows of randomly chosen conversations. They depend only on (split, seed, step,

@@ -10,7 +10,7 @@
 namespace gradus::models {
 
 struct CorruptSpansOptions {
-  double rate = 0.15;          ///< fraction of the tokens to remove
+  double rate = 0.15;          ///< fraction of the tokens that is removed
   double mean_span = 3;        ///< mean length of the removed spans, in tokens
   int64_t first_sentinel = 0;  ///< id of the first gap's sentinel; later gaps use the next ids
   int64_t sentinels = 100;     ///< number of sentinel ids; a text needs one per gap plus one

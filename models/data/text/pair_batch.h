@@ -35,7 +35,7 @@ class PairSource {
   /// of the arguments are those of TextData::random_batch.
   PairBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                          int64_t index = 0) const;
-  /// Returns pairs first, first + 1, ..., at most `batch`, in the split's order. They are the same
+  /// Returns pairs first, first + 1, ... (at most `batch`) in the split's order. They are the same
   /// on every call.
   PairBatch pairs(Split split, int64_t first, int64_t batch) const;
 

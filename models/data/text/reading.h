@@ -25,8 +25,8 @@ inline std::string_view next_line(std::string_view text, size_t& at) {
   return line;
 }
 
-/// Divides [begin, begin + n) into as few pieces of at most `most` elements as possible, with
-/// lengths that differ by at most 1. Calls use(first, last) for each piece [first, last).
+/// Divides [begin, begin + n) into the fewest pieces of at most `most` elements, with lengths that
+/// differ by at most 1, and calls use(first, last) for each piece [first, last).
 template <class Use>
 void for_equal_pieces(int64_t begin, int64_t n, int64_t most, Use&& use) {
   const int64_t pieces = gradus::internal::ceil_div(n, most);
