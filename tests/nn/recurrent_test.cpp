@@ -219,7 +219,7 @@ TEST_CASE("memory of a recurrent layer grows linearly with time", "[recurrent]")
 }
 
 TEST_CASE("a plain recurrent op keeps nothing for backward but its inputs and outputs",
-          "[recurrent]") {
+          "[recurrent][fused]") {
   const int64_t batch = 4, time = 64, hidden = 16;
   const Tensor x = randn({batch, time, hidden}).requires_grad_();
   const Tensor w = randn({hidden, hidden}).requires_grad_();
