@@ -241,8 +241,11 @@ class Coverage:
         """The tests that execute the line: those that should notice most likely first, then by time.
 
         Constants and members with defaults have no code of their own: for a line without code, the tests of the last
-        line with code come first, then those that execute anything in the objects.
+        line with code come first, then those that execute anything in the file or in its header or .cpp; if neither has
+        code, in the objects.
         """
+        of = os.path.splitext(path)[0]
+
         def rank(test):
             best = 2
             for unit in units:
@@ -250,7 +253,8 @@ class Coverage:
                 near = next((n for n in range(line, line - 6, -1) if (path, n) in lines), 0)
                 if near and lines[path, near]:
                     return 0
-                if near != line and any(lines.values()):
+                pair = [count for (file, _), count in lines.items() if os.path.splitext(file)[0] == of]
+                if near != line and any(pair or lines.values()):
                     best = 1
             return 0 if test in self.slow else best
 
