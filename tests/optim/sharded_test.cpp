@@ -2,6 +2,7 @@
 
 #include "gradus/optim/parallel/sharded.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
 
@@ -101,9 +102,11 @@ TEST_CASE("ShardedOptimizer: the bits of the optimiser alone, also resumed on ot
       for (size_t i = 0; i < weights.size(); ++i) resumed[i].copy_(weights[i]);
       train(second, resumed, 3, 6);
       check_all(second, resumed);
-      // A loaded state replaces the one gathered before.
+      // A loaded state replaces the one gathered before: again only this rank's share is defined.
       second.load_state_dict(halfway);
-      bad += same_state(second.state_dict(), expected);
+      const NamedTensors share = second.state_dict();
+      bad += ranks > 1 && std::all_of(share.begin(), share.end(),
+                                      [](const auto& one) { return one.second.defined(); });
       second.gather_state();
       if (c.rank() == 0) bad += !same_state(second.state_dict(), halfway);
     });
