@@ -179,11 +179,10 @@ void draw_scaling(const Output& out) {
   map.panels = {{"q . k", plain}, {"q . k / sqrt(d)", scaled}};
   const auto largest = [](const Tensor& weights) { return weights.max(-1).values.mean().item(); };
   std::printf(
-      "Why scores are divided by sqrt(d). For standard normal q and k, q . k has variance d = "
-      "512,\n"
-      "here %.0f. Softmax of such scores is nearly one-hot (mean largest weight %.2f), with a "
-      "gradient\n"
-      "near 0. Divided by sqrt(d) they have variance 1, and the weights are soft (%.2f).\n",
+      "Why scores are divided by sqrt(d). For standard normal q and k, q . k has variance d =\n"
+      "512, here %.0f. Softmax of such scores is nearly one-hot (mean largest weight %.2f), with\n"
+      "a gradient near 0. Divided by sqrt(d) they have variance 1, and the weights are soft\n"
+      "(%.2f).\n",
       scores.var().item(), largest(plain), largest(scaled));
   out.draw(map);
 }
