@@ -1,5 +1,5 @@
 #pragma once
-// Includes all public headers of core.
+// Includes the public headers of core, except files/named_tensors.h, which nn and optim include.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
 #include "gradus/core/debug/build_info.h"

@@ -17,7 +17,8 @@ struct CaptionerConfig {
   int64_t image = 32;                  ///< height and width of an image
   int64_t channels = 3;                ///< 1: grey; 3: RGB
   int64_t filters = 32;                ///< filters of the first convolution; each later one has
-                                       ///< twice as many as the one before, the last equally many
+                                       ///< twice as many as the one before, but the last has as
+                                       ///< many as the one before
   int64_t convolutions = 3;            ///< number of convolutions of stride 2, which halve the map,
                                        ///< rounding up; one of stride 1 follows
   int64_t dim = 64;                    ///< size of word embeddings

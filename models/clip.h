@@ -8,7 +8,8 @@
 namespace gradus::models {
 
 struct CLIPConfig {
-  ViTConfig image = {.classes = 0};       ///< the image encoder; classes must be 0
+  ViTConfig image = {.classes = 0};       ///< the image encoder; classes must be 0; dropout and
+                                          ///< recompute also apply to the text encoder
   int64_t vocab = 0;                      ///< vocabulary size; required
   int64_t context = 16;                   ///< maximum length of a text
   int64_t text_layers = 2;                ///< blocks of the text encoder

@@ -74,8 +74,8 @@ class SourceRows {
 struct SamplingOptions {
   double temperature = 1;  ///< divides the logits; 0 chooses the most likely token (greedy)
   int64_t top_k = 0;       ///< choose among the top_k most likely tokens; 0 means all
-  double top_p = 1;        ///< choose among the fewest most likely tokens whose total probability
-                           ///< is >= top_p
+  double top_p = 1;        ///< choose among the fewest most likely tokens that have at least the
+                           ///< fraction top_p of the probability left by top_k and min_p
   /// Choose among tokens that are at least min_p times as probable as the most likely token; 0
   /// means all. Nguyen et al. 2024, arXiv 2407.01082.
   double min_p = 0;
@@ -190,10 +190,10 @@ struct Hypothesis {
   bool stopped = false;  ///< true: ended with the stop token; false: cut off
 };
 
-/// Returns the likeliest targets of each source, found by beam search, best score first. `decoder`
-/// must have options.beams consecutive rows per source. Each target that ends with the stop token
-/// narrows the beam by one: Sutskever et al. 2014, arXiv 1409.3215, section 3.2. Scores: Wu et al.
-/// 2016, arXiv 1609.08144, equation 14.
+/// Returns the likeliest targets of each source, at most options.beams, found by beam search, best
+/// score first. `decoder` must have options.beams consecutive rows per source. Each target that
+/// ends with the stop token narrows the beam by one: Sutskever et al. 2014, arXiv 1409.3215,
+/// section 3.2. Scores: Wu et al. 2016, arXiv 1609.08144, equation 14.
 std::vector<std::vector<Hypothesis>> beam_search(Decoder& decoder, int64_t sources,
                                                  const BeamSearchOptions& options);
 

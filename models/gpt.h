@@ -29,7 +29,7 @@ struct GPTConfig {
   bool bias = false;     ///< add biases in the linear layers and norms, except the head
   bool tie = true;       ///< share the token embedding's weight with the output layer
   Activation activation = Activation::gelu;  ///< activation of the feed-forward layers
-  bool gated = false;    ///< feed-forward layers compute activation(a) * b; with silu: SwiGLU
+  bool gated = false;    ///< gated feed-forward layers, see nn::MLPOptions; with silu: SwiGLU
   int64_t hidden = 0;    ///< feed-forward hidden size; 0 means 4 * dim, or about 8/3 * dim if gated
   int64_t kv_heads = 0;  ///< key/value heads; must divide heads; 0 means heads
   int64_t head_dim = 0;  ///< size of an attention head; 0 means dim / heads

@@ -1,8 +1,8 @@
 #pragma once
-// Evaluates features that were learned without labels by training simple classifiers on them.
+// Trains simple classifiers on features that were learned without labels, to evaluate the features.
 // Gradients do not flow to the features, and results depend only on the arguments. Features are (N,
 // D) of a floating dtype with N >= 1, and labels are (N) int64, 0 or more; other arguments throw
-// Error. A class that does not occur in the training set is never predicted.
+// Error.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -19,7 +19,7 @@ struct LinearProbeOptions {
   double weight_decay = 1e-3;  ///< weight decay of AdamW
 };
 /// Returns the test accuracy of multinomial logistic regression on frozen features. Features are
-/// standardised by mean and standard deviation of the training set. Weights start at 0 and are
+/// standardised by the mean and standard deviation of the training set. Weights start at 0 and are
 /// trained by AdamW on the whole set at once.
 double linear_probe(const LabelledFeatures& train, const LabelledFeatures& test,
                     const LinearProbeOptions& options = {});
@@ -29,8 +29,8 @@ struct NeighbourOptions {
   double temperature = 0.07;  ///< votes have weight exp(similarity / temperature); 0: equal weights
 };
 /// Returns predicted classes, (N) int64, one per row of `test`: a vote of the k training examples
-/// with the largest cosine similarity. Ties go to the smaller class. Wu et al. 2018, arXiv
-/// 1805.01978, section 3.4.
+/// with the largest cosine similarity. Ties go to the smaller class. A class that does not occur in
+/// the training set is never predicted. Wu et al. 2018, arXiv 1805.01978, section 3.4.
 Tensor nearest_neighbours(const LabelledFeatures& train, const Tensor& test,
                           const NeighbourOptions& options = {});
 /// Returns the test accuracy of nearest_neighbours.

@@ -24,7 +24,8 @@ struct RNNTranslatorConfig {
 class RNNTranslatorDecoder;
 
 /// The model. A bidirectional encoder computes an annotation (its output) for each source token.
-/// Before each step, the decoder attends to the annotations with its state as the query.
+/// Before each step, the decoder attends to the annotations with its state as the query; the output
+/// of this attention is the step's context.
 struct RNNTranslator : nn::Module {
   using Config = RNNTranslatorConfig;
   static constexpr const char* kind = "rnn";

@@ -64,7 +64,7 @@ struct Transformer : nn::Module {
   TransformerDecoder decoder(const Tensor&, const Tensor&, int64_t = 1) const&& = delete;
 
   /// Applies the encoder's blocks and norm: x (B, S, dim) -> (B, S, dim). The mask (B, 1, 1, S) is
-  /// true for real source tokens; undefined means all.
+  /// true for real source tokens; undefined means no padding.
   Tensor encode(const Tensor& x, const Tensor& mask) const;
   /// Applies the decoder's blocks and norm: y (B, T, dim) -> (B, T, dim). `memory` (B, S, dim) is
   /// the output of encode(), and `mask` is the mask passed to encode().

@@ -64,9 +64,9 @@ struct MultiHeadAttention : Module {
   /// that tensor; the other layers read them.
   Tensor operator()(const Tensor& x, const Tensor& mask = {}, Tensor* first_values = nullptr) const;
   /// Computes self-attention of the next T tokens, x. They also attend to the cached tokens, and
-  /// are appended to the cache. Throws Error if the attention is not causal, or if T > 1 and the
-  /// lengths of the cached sequences differ. `first_values` is used as in the overload without a
-  /// cache, for the values of these T tokens.
+  /// are appended to the cache. Throws Error if the attention is not causal, if gradients are being
+  /// recorded, or if T > 1 and the lengths of the cached sequences differ. `first_values` is used
+  /// as in the overload without a cache, for the values of these T tokens.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const;
   /// Returns an empty cache for `batch` sequences of up to `capacity` tokens.
   KeyValueCache make_cache(int64_t batch, int64_t capacity) const;

@@ -39,7 +39,8 @@ Tensor kaiming_uniform(const Shape& shape, double a = 2.23606797749978969641);
 Initialiser kaiming_uniform();
 ///@}
 ///@{
-/// Normal values with standard deviation sqrt(2 / ((1 + a^2) fan_in)).
+/// Normal values with standard deviation sqrt(2 / ((1 + a^2) fan_in)), with a as in
+/// kaiming_uniform().
 Tensor kaiming_normal(const Shape& shape, double a = 0);
 Initialiser kaiming_normal();
 ///@}

@@ -6,9 +6,10 @@
 
 namespace gradus::internal {
 
-/// While a Loading exists, modules that this thread creates set their parameters to zeros instead
-/// of running initialisers. The parameters may have at most `elements` elements in total, so that a
-/// damaged configuration cannot allocate more memory than its weights file needs.
+/// While a Loading exists, modules that this thread creates run no initialisers: parameters that
+/// have one are zeros, and parameters with a constant initial value have that value. The parameters
+/// may have at most `elements` elements in total, so that a damaged configuration cannot allocate
+/// more memory than its weights file needs.
 class Loading {
  public:
   explicit Loading(int64_t elements);

@@ -60,7 +60,8 @@ struct Block : Module {
                     [&](const Tensor& y) { return mlp(token_shift(y, shift2, mask)); });
   }
   /// Applies the block to the next T tokens, x. They also attend to the cached tokens, and are
-  /// appended to the cache. The attention must be causal.
+  /// appended to the cache. Throws Error if the attention is not causal or if gradients are being
+  /// recorded.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const {
     const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) {
       return attn(token_shift(y, shift1, cache, 0), cache, first_values);
@@ -98,6 +99,7 @@ struct DecoderBlock : Module {
   MultiHeadAttention cross;  ///< cross-attention to the encoder's output
   Norm ln3;                  ///< norm of the MLP
   MLP mlp;                   ///< dim -> dim
+  /// Ignores options.causal. Throws Error if options.value_shortcut or options.token_shift is true.
   DecoderBlock(int64_t dim, const BlockOptions& options);
 
   /// Applies the block to x (B, T, dim). `memory` is cross.keys_and_values(encoder output), and

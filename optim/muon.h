@@ -26,7 +26,8 @@ struct MuonOptions {
 /// gradients. Embeddings, output layers, biases and norms need another optimiser, see
 /// CombinedOptimizer. Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
 /// networks"; `cautious`: Chen et al. 2025, arXiv 2510.12402. The bits of the result do not depend
-/// on the number of threads.
+/// on the number of threads. step() throws Error, with nothing changed, if a gradient contains a
+/// NaN or an infinity.
 class Muon : public GroupOptimizer {
  public:
   /// Throws Error, naming the parameter, if a parameter has fewer than 2 axes, or if the rows of

@@ -10,7 +10,7 @@ namespace gradus::optim {
 struct SGDOptions {
   double lr = 1e-3;         ///< learning rate
   double momentum = 0;      ///< decay of u, see SGD; 0 means no momentum
-  bool nesterov = false;    ///< use Nesterov momentum, see SGD
+  bool nesterov = false;    ///< use Nesterov momentum, see SGD; requires momentum > 0
   double weight_decay = 0;  ///< adds weight_decay * p to the gradient
 };
 /// SGD: g += weight_decay p;  u = momentum u + g;  p -= lr u.

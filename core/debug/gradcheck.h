@@ -24,13 +24,15 @@ struct GradcheckResult {
 
 /// Compares f's gradients with the central difference (f(x + eps) - f(x - eps)) / (2 eps), element
 /// by element, for every floating-point output and every input that requires grad. Two values agree
-/// if |analytic - numeric| <= atol + rtol |numeric|. Inputs that require grad must be float64, and
-/// no two of their elements may share memory. f must depend on nothing but its inputs.
+/// if |analytic - numeric| <= atol + rtol |numeric|. f must depend on nothing but its inputs.
+/// Throws Error if no input requires grad, or if one that does is not float64 or has elements that
+/// share memory.
 GradcheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options = {});
 
 /// Checks f's second derivatives: applies gradcheck to the gradients of f, with random output
-/// gradients. It does not check the first derivatives; gradcheck does.
+/// gradients. It does not check the first derivatives; gradcheck does. Throws Error as gradcheck
+/// does, and if no floating-point output requires grad.
 GradcheckResult gradgradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
                               const GradcheckOptions& options = {});
 

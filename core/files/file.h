@@ -8,10 +8,10 @@ namespace gradus {
 /// Returns the content of a file. Throws Error, naming the file, if the file cannot be read.
 std::string read_file(const std::string& path);
 
-/// Replaces the content of the file at `path` by `bytes`, atomically: after an Error or a crash,
-/// the file is either unchanged or complete. The bytes are first written to `path`.tmp. Once they
-/// are on disk, this file is renamed to `path`. Threads and processes that write the same path wait
-/// for each other. A `path`.tmp left over from a crash is overwritten.
+/// Creates or replaces the file at `path`, with the content `bytes`, atomically: after an Error or
+/// a crash, the file is either unchanged or complete. The bytes are first written to `path`.tmp.
+/// Once they are on disk, this file is renamed to `path`. Threads and processes that write the same
+/// path wait for each other. A `path`.tmp left over from a crash is overwritten.
 void write_file_atomically(const std::string& path, const std::string& bytes);
 
 }  // namespace gradus

@@ -11,8 +11,8 @@ namespace gradus::internal {
 /// "the header", and states the position of the faulty byte if known.
 nlohmann::json parse_json(const char* what, const std::string& text);
 
-/// Returns the string object[key]. Throws Error, naming the key, if the key is missing or its value
-/// is not a string.
+/// Returns the string object[key]. Throws Error if `object` is not a JSON object and, naming the
+/// key, if the key is missing or its value is not a string.
 std::string json_text(const nlohmann::json& object, const char* key);
 
 /// Returns a JSON value as text for messages: one line of ASCII, shortened if long.

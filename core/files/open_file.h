@@ -9,8 +9,8 @@
 
 namespace gradus::internal {
 
-/// A buffered file, closed on destruction. Error messages begin with `context`: the operation and
-/// the path.
+/// A buffered file, closed on destruction. Each operation throws Error if it fails, with a message
+/// that begins with `context`, for example "read_file: a.txt: ".
 class File {
  public:
   /// Opens the file with the `flags` of open(2), such as O_RDONLY.
@@ -41,7 +41,7 @@ class File {
 };
 
 /// A file mapped into memory. Pages are read on first access. Writes change the memory, not the
-/// file.
+/// file. `data` is null if the file is empty.
 class Mapping {
  public:
   explicit Mapping(const File& file);

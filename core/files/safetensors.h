@@ -14,15 +14,17 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 /// The content of a safetensors file.
 struct SafetensorsFile {
-  NamedTensors tensors;                         ///< in the order of their data in the file
-  std::map<std::string, std::string> metadata;  ///< the header's __metadata__
+  NamedTensors tensors;  ///< in the order of their data in the file
+  /// The header's __metadata__ without the entries that save_safetensors adds.
+  std::map<std::string, std::string> metadata;
 };
 
 /// Replaces the file at `path` with the tensors, atomically as write_file_atomically does. Adds the
 /// entries gradus.format and gradus.checksum to the header's __metadata__; `metadata` must not
 /// contain these two keys. The checksum covers the header and the data. An int8 matrix NAME is
 /// written as two tensors: its elements as NAME, of type I8, and its scales as NAME.scales, of type
-/// BF16 and shape (rows, ceil(columns / 32)).
+/// BF16 and shape (rows, ceil(columns / 32)). Throws Error if a tensor is undefined or named
+/// __metadata__, if two tensors have the same name, or if a name or the metadata is not UTF-8.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 
@@ -36,7 +38,7 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
 ///
 /// Throws Error, naming the file and the problem, if
 /// - the header is longer than 100,000,000 bytes or than the file, or is not valid JSON,
-/// - a dtype is unknown,
+/// - a dtype is unknown, a tensor has more than max_rank axes, or a U64 element exceeds 2^63 - 1,
 /// - the offsets of tensors overlap, leave gaps, overflow or do not match the tensors' shapes,
 /// - bytes are missing or left over, or the content does not match the file's checksum.
 /// A file without a checksum, from another program, is accepted.

@@ -369,8 +369,8 @@ void convolve(const ConvolutionShape& p, const T* x, const T* weight, const T* b
 }
 
 /// Overwrites dx with the gradient of x. For stride s, the positions along an axis fall into s
-/// phases (see backward_axis). Each phase has its own taps, possibly none. At the positions of one
-/// phase per axis, the gradient is a stride-1 correlation of dy with the taps of these phases.
+/// phases (see backward_axis). Each phase has its own taps, possibly none. At the positions of a
+/// pair of phases, one per axis, the gradient is a stride-1 correlation of dy with the pair's taps.
 template <class T>
 void convolve_back(const ConvolutionShape& p, const T* dy, const T* weight, T* dx) {
   using namespace detail;

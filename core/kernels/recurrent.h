@@ -127,8 +127,8 @@ struct Sequences {
   /// Returns the index of row b's step s in a tensor (batch * time, .).
   int64_t at(int64_t b, int64_t s) const { return b * time + (reverse ? length(b) - 1 - s : s); }
   /// Divides the batch into parts for threads and calls body(n, rows) once per part: the array
-  /// `rows` lists its n rows, longest sequence first. `work` is the number of multiply-adds per
-  /// step of one row.
+  /// `rows` lists the part's n rows, longest sequence first. `work` is the number of multiply-adds
+  /// per step of one row.
   template <class Body>
   void for_parts(int64_t work, Body body) const {
     const auto batch = static_cast<int64_t>(lengths.size());
@@ -154,6 +154,8 @@ struct RecurrentForward {
   T *y, *h_last, *c_last;
   T *kept, *c;  ///< saved for backward; null if no backward pass follows
 };
+/// The arrays of a backward pass. dz may be dx for all cells but Gru. h0, c0, dy, dh_last, dc_last,
+/// dh0, dc0 and h_before may be null.
 template <class T>
 struct RecurrentBackward {
   const T *h0, *c0, *y, *kept, *c;

@@ -12,7 +12,7 @@ namespace gradus {
 struct AttentionOptions {
   bool causal = false;  ///< query i sees only keys j <= i + (Tk - Tq); the last query sees all keys
   /// A tensor that broadcasts to the shape of the attention weights, (..., H, Tq, Tk). A bool mask
-  /// is true where a query may attend to a key. A floating mask is added to the scores.
+  /// is true where a query may attend to a key. A mask of q's dtype is added to the scores.
   Tensor mask = {};
   double dropout = 0;                ///< probability of dropping a weight, in training mode only
   std::optional<double> scale = {};  ///< factor of q k^T; 1/sqrt(D) by default
@@ -41,7 +41,7 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOption
 
 /// While it exists, records the weights of each attention call on the thread that constructed it,
 /// to show what a model attends to. Each call then also computes attention_weights(). The recorded
-/// weights are outside the graph.
+/// weights are outside the graph. If traces are nested, only the innermost records.
 class AttentionTrace {
  public:
   AttentionTrace();
@@ -52,8 +52,9 @@ class AttentionTrace {
   static bool active() { return current() != nullptr; }
   /// The recorded weights, one tensor (B, H, Tq, Tk) per attention call.
   const std::vector<Tensor>& weights() const { return weights_; }
-  /// Appends weights(), a tensor (B, H, Tq, Tk), to this thread's trace, for attention that other
-  /// ops compute. Does not call `weights` if there is no trace or if recomputing() is true.
+  /// Calls the function `weights` and appends the tensor (B, H, Tq, Tk) that it returns to this
+  /// thread's trace, for attention that other ops compute. Does nothing if there is no trace or if
+  /// recomputing() is true.
   template <class Weights>
   static void add(Weights&& weights) {
     if (AttentionTrace* trace = current(); trace && !recomputing())

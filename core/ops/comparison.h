@@ -8,7 +8,8 @@ namespace gradus {
 
 ///@{
 /// Returns the result of an elementwise comparison or logical operation: a bool tensor without a
-/// gradient.
+/// gradient. The operands of logical operations must be bool tensors. A number b is converted to
+/// a's dtype. Throws Error if a is int64 and b is not an integer.
 Tensor eq(const Tensor& a, const Tensor& b);
 Tensor ne(const Tensor& a, const Tensor& b);
 Tensor lt(const Tensor& a, const Tensor& b);

@@ -34,7 +34,8 @@ void copy_compressed(const Tensor& source, const Tensor& to);
 /// If `done` is given, calls done(tile) for each tile of out as soon as the tile is final.
 void multiply_compressed(const Tensor& x, const Tensor& weight, const Tensor& out,
                          const blas::TileDone& done);
-/// Writes row ids[i] of the compressed `table` to row i of y, as float32.
+/// Writes row ids[i] of the compressed `table` to row i of y, as float32. ids and y must be
+/// contiguous, and the ids in range.
 void embed_compressed(const Tensor& table, const Tensor& ids, const Tensor& y);
 
 }  // namespace gradus::internal

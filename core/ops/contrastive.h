@@ -18,9 +18,9 @@ struct ContrastiveOptions {
 };
 
 /// Returns the InfoNCE loss of each anchor's positive against its negatives,
-///   -1/N sum_i log(exp(s(a_i, p_i)) / (exp(s(a_i, p_i)) + sum_k exp(s(a_i, n_k)))),
-/// for anchors a (N, D), positives p (N, D) and negatives n (N, K, D), or (K, D) if all anchors
-/// share the negatives.
+///   -1/N sum_i log(exp(s(a_i, p_i)) / (exp(s(a_i, p_i)) + sum_k exp(s(a_i, n_ik)))),
+/// with s(a, b) = sim(a, b) / temperature, for anchors a (N, D), positives p (N, D) and negatives
+/// n (N, K, D), or (K, D) if all anchors share the negatives.
 Tensor info_nce(const Tensor& anchors, const Tensor& positives, const Tensor& negatives,
                 const ContrastiveOptions& options = {});
 

@@ -43,8 +43,8 @@ struct ConvTranspose2dOptions {
   Size2d dilation = 1;        ///< distance in the result between neighbouring elements of a filter
 };
 
-/// Returns the transposed convolution of x, which enlarges images (Zeiler et al. 2010). If x is the
-/// gradient of conv2d's output, the result is the gradient of conv2d's input, plus a bias.
+/// Returns y, the transposed convolution of x, which enlarges images (Zeiler et al. 2010). If x is
+/// the gradient of conv2d's output, y is the gradient of conv2d's input, plus a bias.
 /// Channel o of y starts at bias[o]. Then each pixel of x adds a multiple of the filter to its
 /// window:
 ///   y[n, o, i s + u d - p, j s + v d - p] += weight[c, o, u, v] x[n, c, i, j]

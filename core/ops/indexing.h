@@ -1,6 +1,6 @@
 #pragma once
 // Ops that read, write and add elements by index, and ops that compute indices and counts. Indices
-// are int64. An index out of range throws Error with its value and position.
+// are int64. An index that is negative or too large throws Error with its value and position.
 
 #include "gradus/core/tensor/tensor.h"
 

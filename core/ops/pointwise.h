@@ -1,7 +1,9 @@
 #pragma once
 // Elementwise arithmetic and functions. Comparisons, where and masked_fill are in comparison.h.
-// Tensors broadcast as in NumPy and must have the same dtype. A C++ number is converted to the
-// tensor's dtype. int64 arithmetic wraps around on overflow, as in NumPy.
+// Tensors broadcast as in NumPy and must have the same dtype. +, -, *, square, maximum and minimum
+// take float32, float64 and int64 tensors; the other ops take float32 and float64. A C++ number is
+// converted to the tensor's dtype. If that is int64, the number must be an integer. int64
+// arithmetic wraps around on overflow, as in NumPy.
 
 #include "gradus/core/ops/comparison.h"
 #include "gradus/core/ops/factories.h"

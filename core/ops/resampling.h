@@ -13,7 +13,7 @@ struct MaxPool2dOptions {
 /// Returns the maximum of each window of `kernel` pixels. The output has height
 ///   H' = floor((H + 2 padding - dilation (kernel - 1) - 1) / stride) + 1, and width W' likewise.
 /// The maximum is NaN if the window contains a NaN. The gradient flows to the first occurrence of
-/// the maximum. Throws Error if a window is larger than the padded image.
+/// the maximum, or to the last NaN. Throws Error if a window is larger than the padded image.
 Tensor max_pool2d(const Tensor& x, Size2d kernel, const MaxPool2dOptions& options = {});
 
 struct AvgPool2dOptions {
@@ -33,8 +33,8 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size);
 enum class Interpolation { nearest, bilinear };
 struct InterpolateOptions {
   Interpolation mode = Interpolation::nearest;  ///< how pixels are computed
-  /// For bilinear: if true, aligns the centres of the corner pixels of x and the result; if false,
-  /// the edges of the two images.
+  /// For bilinear only: if true, aligns the centres of the corner pixels of x and the result; if
+  /// false, the edges of the two images.
   bool align_corners = false;
 };
 /// Returns x resized to `size`, as in PyTorch. Along an axis resized from n to m pixels, nearest

@@ -35,8 +35,8 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, double value = 
 /// Returns x summed over the axes along which a tensor of `shape` would broadcast to x's shape. The
 /// result has shape `shape`. This is the gradient of broadcasting.
 Tensor sum_to(const Tensor& x, const Shape& shape);
-/// Returns zeros of `shape` with x at the positions that slice(dim, start, end, step) reads: the
-/// gradient of slice.
+/// Returns zeros of `shape` with the entries of x at the positions start, start + step, ... along
+/// dim: the gradient of slice.
 Tensor pad_slice(const Tensor& x, const Shape& shape, int64_t dim, int64_t start, int64_t step = 1);
 
 }  // namespace gradus

@@ -3,9 +3,9 @@
 // parallel_for. Only this file and parallel.cpp use OpenMP.
 //
 // The threads of parallel_for are a pool, not an OpenMP team. The thread that calls a loop works
-// through the chunks itself and does not wait for threads that have not started, so a loop is never
-// slower than on one thread. An OpenMP team's barrier waits until every thread has been scheduled,
-// which was measured to take up to 30 ms per loop when other programs use the processors.
+// through the chunks itself, and in the end waits only for threads that are running a chunk. An
+// OpenMP team's barrier waits until every thread has been scheduled, which was measured to take up
+// to 30 ms per loop when other programs use the processors.
 
 #include <omp.h>
 

@@ -49,8 +49,8 @@ struct TensorImpl {
   std::vector<Hook> hooks;  ///< a leaf's hooks; a node stores those of its outputs
 };
 
-/// Returns where x's gradient flows: to the op that computed x, to x itself if it is a leaf, or
-/// nowhere.
+/// Returns where x's gradient flows: to the op that computed x, to x itself if it is a leaf that
+/// requires grad, or nowhere.
 Edge edge_of(const Tensor& x);
 
 /// Returns a view of x's storage that is not part of a graph, for ops that return views. The view
@@ -144,7 +144,7 @@ class Node : public std::enable_shared_from_this<Node> {
     std::weak_ptr<TensorImpl> retains;  // the output, if retain_grad() was called on it
   };
   static void destroy(Node* node);
-  /// Frees the rule, its composed form and the saved tensors.
+  /// Frees the rule, the composed form and the saved tensors.
   void drop_saved();
   /// Returns tensor i of `list`. Throws Error if the tensor was not saved, or was changed in place
   /// after it was saved. The message calls the tensor `what`: "input" or "output".
@@ -180,9 +180,9 @@ struct Recorder {
 
 /// Records an op that computed `outputs` from `inputs`. Custom ops call record() too. `rule` maps
 /// gradients of the outputs to gradients of the inputs. Does nothing under NoGrad or if no input
-/// requires grad. `outputs` must be new tensors or views created by this op. A rule may capture
-/// numbers and tensors outside the graph (masks, indices, statistics) by value, but never the op's
-/// outputs.
+/// requires grad. `name` must outlive the graph, as a string literal does. `outputs` must be new
+/// tensors or views created by this op. A rule may capture numbers and tensors outside the graph
+/// (masks, indices, statistics) by value, but never the op's outputs.
 template <class RuleFn>
 void record(const char* name, const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
             Saves saves, RuleFn&& rule) {
@@ -236,7 +236,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 /// per op and a box per tensor. A box shows the tensor's name and shape or, for a tensor of one
 /// element, its name, value and gradient. Only leaves, the root and the tensors in `names` have
 /// boxes, since the graph does not keep other tensors. Also works after backward() has freed the
-/// saved tensors.
+/// saved tensors. Throws Error if `root` or a tensor in `names` does not require grad.
 std::string to_dot(const Tensor& root,
                    const std::vector<std::pair<std::string, Tensor>>& names = {});
 

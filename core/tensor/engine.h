@@ -14,7 +14,8 @@
 
 namespace gradus::internal {
 
-/// Returns whether all elements are finite. Undefined and integer tensors count as finite.
+/// Returns whether all elements of the float32 and float64 tensors are finite. Ignores other dtypes
+/// and undefined tensors.
 bool all_finite(const std::vector<Tensor>& tensors);
 
 /// Walks the graph from the outputs passed to seed(), nodes with larger numbers first, and sums the
@@ -59,7 +60,8 @@ class Engine {
   void differentiate_composed(Node& node, Backward& view);
   bool frees_graph() const { return !retain_graph_; }
 
-  /// Returns the tensor in which gradients along `edge` are summed, or null if there is none yet.
+  /// Returns the tensor in which gradients along `edge` are summed. Until the first gradient has
+  /// arrived, the result is null or points to an undefined tensor.
   Tensor* sum_at(const Edge& edge);
   /// Returns whether a rule may add directly to `sum`, the tensor in which the gradient of its op's
   /// input `input` is summed. Always true, except in anomaly mode: then true if `sum` is finite,

@@ -91,10 +91,11 @@ class Tensor {
   std::string to_string() const;
 
   // ---- conversion and copies (differentiable) ----
-  /// Returns this tensor converted to `dtype`. Conversion to int64 truncates, and throws Error on
-  /// NaN and on values out of range. A float32 tensor can be converted to bfloat16, and a float32
-  /// matrix of finite elements to int8. Tensors of these two dtypes can be converted back and can
-  /// be passed to linear, updated_linear, feed_forward and embedding. They have no gradient.
+  /// Returns this tensor if it has this dtype, else a converted copy. Conversion to int64
+  /// truncates, and throws Error on NaN and on values out of range. A float32 tensor can be
+  /// converted to bfloat16, and a float32 matrix of finite elements to int8. Tensors of these two
+  /// dtypes can be converted back and can be passed to linear, updated_linear, feed_forward and
+  /// embedding. They have no gradient.
   Tensor to(Dtype dtype) const;
   /// Returns this tensor if it is contiguous, else a contiguous copy.
   Tensor contiguous() const;
@@ -119,7 +120,7 @@ class Tensor {
   /// As in Python, a negative start or end counts from the end of the axis, and both are clamped to
   /// [0, size(dim)].
   Tensor slice(int64_t dim, int64_t start, int64_t end = INT64_MAX, int64_t step = 1) const;
-  /// Returns entry `index` along `dim`, without that axis.
+  /// Returns entry `index` along `dim`, without that axis. A negative `index` counts from the end.
   Tensor select(int64_t dim, int64_t index) const;
   /// Returns select(0, index).
   Tensor operator[](int64_t index) const { return select(0, index); }
@@ -177,10 +178,11 @@ class Tensor {
   Tensor masked_fill(const Tensor& mask, double value) const;
   ///@}
 
-  // ---- in place, only while no gradient is recorded ----
-  // Each of these increments the storage's version and returns a handle to this tensor. If a graph
-  // has saved the old elements for backward, backward throws Error. The operand may overlap this
-  // tensor: its elements are read before they are changed.
+  // ---- in place, without recording a gradient ----
+  // Each of these increments the storage's version and returns a handle to this tensor. Each
+  // throws Error if this tensor or the operand requires grad while gradients are recorded; a NoGrad
+  // scope prevents this. If a graph has saved the old elements for backward, backward throws Error.
+  // The operand may overlap this tensor: its elements are read before they are changed.
   /// Sets every element.
   Tensor fill_(double value) const;
   /// Sets every element to 0.
@@ -188,7 +190,7 @@ class Tensor {
   /// Copies `source`, broadcast to this shape and converted to this dtype as by to(). bfloat16 and
   /// int8 are not converted: both tensors must then have the same dtype and shape.
   Tensor copy_(const Tensor& source) const;
-  /// Computes this += alpha * other, where `other` is broadcast to this shape.
+  /// Computes this += alpha * other. `other` is broadcast to this shape and must have this dtype.
   Tensor add_(const Tensor& other, double alpha = 1) const;
   /// Computes this *= factor.
   Tensor mul_(double factor) const;
@@ -237,7 +239,8 @@ class Tensor {
   Tensor detach() const;
   /// Accumulates d(this)/d(leaf) into the grad() of every leaf that requires grad. `gradient` is
   /// the gradient with respect to this tensor; if undefined, it is 1, and this tensor must have one
-  /// element. Frees the graph on the way unless `retain_graph` is set. If a hook or rule throws,
+  /// element. Frees the graph on the way unless `retain_graph` is set. Throws Error if this tensor
+  /// does not require grad, or if an earlier pass has freed the graph. If a hook or rule throws,
   /// leaves keep what they have accumulated so far. Do not run two passes that reach the same leaf
   /// on different threads at the same time.
   void backward(const Tensor& gradient = {}, bool retain_graph = false) const;

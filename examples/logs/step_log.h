@@ -7,8 +7,9 @@
 
 namespace gradus {
 
-/// The loss curve of any number of steps, in bounded memory. The steps are split into at most 2,000
-/// groups of equal size, a power of two that grows with the run. Only sums over groups are stored.
+/// The loss curve of any number of steps, in bounded memory. The steps, numbered from 1, are split
+/// into at most 2,000 groups of equal size, a power of two that grows with the run. Only sums over
+/// groups are stored.
 class LossCurve {
  public:
   void add(int64_t step, double loss);

@@ -29,17 +29,18 @@ std::string to_onnx(const models::Bert& model);
 std::string to_onnx(const models::BertClassifier& model);
 ///@{
 /// images (batch, channels, image, image) with values from 0 to 1 -> logits (batch, classes) or,
-/// without a head, features (batch, feature_size). The graph normalises the images by `stats`.
+/// without a head, features (batch, feature_size). The graph normalises the images by `stats`,
+/// unless `stats` is empty.
 std::string to_onnx(const models::ViT& model, const models::ChannelStats& stats = {});
 std::string to_onnx(const models::CNNAttention& model, const models::ChannelStats& stats = {});
 ///@}
 /// images (images, channels, image, image), ids (texts, length) int64, and lengths (texts) int64,
 /// the numbers of tokens without padding -> image_features (images, shared), text_features (texts,
-/// shared), similarity (images, texts).
+/// shared), similarity (images, texts). `stats` has the same meaning as for ViT.
 std::string to_onnx(const models::CLIP& model, const models::ChannelStats& stats = {});
 /// Only the encoder: images (batch, channels, image, image) -> annotations (batch, positions,
 /// features), and state, the decoder's initial state: (batch, hidden) or, for LSTM, h and c side by
-/// side, (batch, 2 hidden).
+/// side, (batch, 2 hidden). `stats` has the same meaning as for ViT.
 std::string to_onnx(const models::Captioner& model, const models::ChannelStats& stats = {});
 /// images (batch, height, width) with values from 0 to 1 -> logits (batch, classes).
 std::string to_onnx(const DigitNet& model);

@@ -19,8 +19,9 @@ struct AttentionOf {
 };
 
 ///@{
-/// Runs the model on question.text and returns its attention weights. Throws Error, naming --text
-/// or --target, if a text does not fit the model's context or the tokenizer.
+/// Runs the model on question.text and returns its attention weights. Throws Error if the tokenizer
+/// cannot encode a text. Also throws Error, naming --text or --target, if a text has no tokens or
+/// more than fit the model's context.
 AttentionOf attention_of(const models::GPT& model, const models::Tokenizer& tokens,
                          const Question& question);
 AttentionOf attention_of(const models::Bert& model, const models::Tokenizer& tokens,

@@ -9,8 +9,8 @@ namespace gradus {
 /// schedule's learning rate is multiplied by a factor. Checkpoints store the changes.
 class RateByHand {
  public:
-  /// Sets the factor of the schedule's learning rate from step `step` on, up to the next change. It
-  /// replaces earlier factors. Steps are numbered from 1.
+  /// Sets the factor of the schedule's learning rate from step `step` on, up to the next change.
+  /// The previous factor no longer applies. Steps are numbered from 1.
   void change(int64_t step, double factor) { factors_[step] = factor; }
   /// Returns the factor at this step, which is 1 before the first change.
   double factor(int64_t step) const {

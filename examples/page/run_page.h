@@ -37,7 +37,7 @@ class RunPage {
   };
   using Probe = std::function<std::string(const Question&)>;
 
-  /// Starts the server. Throws Error if the port is in use.
+  /// Starts the server. `views` must outlive the page. Throws Error if the port is in use.
   RunPage(Options options, std::vector<RunView*> views);
   ~RunPage();
   RunPage(const RunPage&) = delete;
@@ -58,7 +58,8 @@ class RunPage {
   void spent(double seconds) { spent_ += seconds; }
   /// Sets the text that the page shows about changes of the learning rate, see RateByHand::text().
   void set_rates(const std::string& rates);
-  /// Returns the page as one file, with all its data and `answer`, the answer to one question.
+  /// Returns the page as one file, with all its data and `answer`, the answer to one question (""
+  /// for none).
   std::string saved(const std::string& answer) const;
 
  private:

@@ -11,10 +11,9 @@
 
 namespace gradus {
 
-/// The events of a run, in order. Each is a JSON object: the row of a step, an estimate of the
-/// losses, a sample, or statistics of the layers. One thread adds events; several threads may read
-/// them. In long runs every second row is dropped, then every second of the remaining rows, and so
-/// on.
+/// The events of a run. Each is a JSON object: the row of a step, an estimate of the losses, a
+/// sample, or statistics of the layers. One thread adds events; several threads may read them. In
+/// long runs every second row is dropped, then every second of the remaining rows, and so on.
 class RunView {
  public:
   /// Makes the view of a run in this folder, without reading it yet.
@@ -29,12 +28,13 @@ class RunView {
 
   void add(const StepLog::Row& row);
   void add(const LossLog::Row& row);
-  /// Adds a sample, which the program printed to show what the model can do. It may contain any
-  /// bytes.
+  /// Adds a sample: text that the program has printed to show what the model can do. The text may
+  /// contain any bytes.
   void add_sample(int64_t step, const std::string& text);
   /// Adds statistics from LayerStatistics::take(), a JSON array.
   void add_layers(int64_t step, const std::string& layers);
-  /// Appends to page.jsonl the samples and statistics added since the last flush.
+  /// Appends to page.jsonl the samples and statistics added since the last flush. Throws Error on
+  /// failure.
   void flush();
   /// Drops from page.jsonl the samples and statistics that read() left out. Call after read().
   void rewrite() const;

@@ -9,8 +9,8 @@
 
 namespace gradus {
 
-/// A matrix with names for its rows and columns. Without names, they are
-/// numbered from 0; see HeatMap::numbered.
+/// A matrix with names for its rows and columns. Rows or columns without names are numbered from 0;
+/// see HeatMap::numbered.
 struct Panel {
   std::string title = {};
   Tensor values = {};  ///< (rows, columns), floating
@@ -57,8 +57,8 @@ void check_heat_map(const HeatMap& map);
 
 /// Makes a token visible, in valid UTF-8 without control characters. A space becomes ␣, a line
 /// break ↵, a tab ⇥, and the empty token ∅. Any other character below U+0020 becomes its symbol
-/// (for example ␀). Any other invisible character becomes its code (for example <U+200B>), and a
-/// byte that is not UTF-8 becomes its value (for example <E2>). If `spaces` is false, spaces and
+/// (for example ␀). Any other invisible character becomes its code (for example `<U+200B>`), and a
+/// byte that is not UTF-8 becomes its value (for example `<E2>`). If `spaces` is false, spaces and
 /// the empty token are unchanged, which suits titles.
 std::string visible(const std::string& token, bool spaces = true);
 /// Returns the width in terminal columns. Chinese, Japanese and Korean characters and emoji occupy

@@ -14,8 +14,9 @@ std::string ascii_json(const nlohmann::json& value);
 /// element.
 std::string escaped_json(const nlohmann::json& value);
 
-/// Returns `page` with each marker @title@ replaced by the title, escaped for HTML, and each @data@
-/// by `data`, the result of escaped_json(). Markers inside the title and the data are not replaced.
+/// Returns `page` with each marker `@title@` replaced by the title, escaped for HTML, and each
+/// `@data@` by `data`, the result of escaped_json(). Markers inside the title and the data are not
+/// replaced.
 std::string filled_page(std::string_view page, const std::string& title, const std::string& data);
 
 }  // namespace gradus

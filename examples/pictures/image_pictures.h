@@ -45,7 +45,8 @@ Tiles attention_tiles(std::string path, const models::ImageBatch& batch, const T
 /// `logits` holds the logits (n, classes) and labels of all images of `data`.
 std::optional<Tiles> mistake_tiles(std::string path, const models::ImageData& data,
                                    const models::LabelledFeatures& logits);
-/// Draws confusion.png and mistakes.png into the folder `dir`, and prints what it drew.
+/// Draws confusion.png and mistakes.png into the folder `dir`, and prints what it drew. If no image
+/// is misclassified, removes an old mistakes.png instead of drawing one.
 void show_mistakes(const std::string& dir, const models::ImageData& data,
                    const models::LabelledFeatures& logits);
 

@@ -17,9 +17,10 @@ struct Digits {
 /// `variety`, from 0 to 1, which sets how much rotation, size and position vary.
 Digits drawn_digits(int64_t n, uint64_t seed, double variety = 1);
 
-/// Returns the digits that generative models learn: the training images of `source`, "mnist:DIR"
-/// (see models::read_images), or 10,000 drawn digits of little variety if `source` is empty. Throws
-/// Error if the images are not grey, or if their height or width is not a multiple of four.
+/// Returns digits for training generative models: the training images of `source`, for example
+/// "mnist:DIR" (see models::read_images), or 10,000 drawn digits of little variety if `source` is
+/// empty. Throws Error if the images cannot be read or are not grey, or if their height or width is
+/// not a multiple of four.
 Digits read_digits(const std::string& source);
 
 }  // namespace gradus

@@ -12,8 +12,8 @@
 namespace gradus {
 
 /// Command-line flags. Each is declared once with its meaning, default and limits. The declaration
-/// serves the command line, --help, and the copy stored in checkpoints. A flag's default is the
-/// value of its variable at the declaration.
+/// is used to parse the command line, to print --help, and to store the flag's value in a
+/// checkpoint. A flag's default is the value of its variable at the declaration.
 class Flags {
  public:
   /// Starts without flags. `about` is the first lines of --help.
@@ -46,7 +46,8 @@ class Flags {
     models::Fields fields;
     add(fields.add(key_of(name), value, std::move(names), meaning), "NAME", "");
   }
-  /// Declares a text. --help calls its value `kind`.
+  /// Declares a text. --help calls its value `kind`. If `kind` is "FILE" or "DIR", parse() rejects
+  /// an empty value.
   void add(const std::string& name, std::string& value, const std::string& kind,
            const std::string& meaning, const std::string& default_shown = "");
   /// Declares all fields of a configuration except those in `except`. For example, "layers" becomes
@@ -54,8 +55,8 @@ class Flags {
   void add(const models::Fields& fields, const std::vector<std::string>& except = {});
   /// Declares any number of positional arguments.
   void rest(std::vector<std::string>& texts) { rest_ = &texts; }
-  /// Marks flags that checkpoints of earlier versions lack. A flag that is not in a checkpoint
-  /// keeps its default.
+  /// Marks flags that checkpoints of earlier versions lack, by names such as "--min-lr". If a
+  /// checkpoint lacks one of them, restore() sets it to its default.
   void added_later(const std::vector<std::string>& names);
 
   /// Reads the command line. If it contains --help, prints the help to stdout and returns false.

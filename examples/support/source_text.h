@@ -8,16 +8,17 @@ namespace gradus {
 /// built does not exist any more.
 std::string source_text();
 
-/// Returns the text at `path`: a file, "-" for standard input, a folder (all its files in
-/// alphabetical order, without hidden ones), or several of these, separated by commas. Joins
-/// several texts with line breaks. For an empty path, returns source_text(). Throws Error, naming
-/// the file or folder, if one cannot be read, if one of several is not UTF-8, or if a folder
-/// contains no file.
+/// Returns the text at `path`: a file, "-" for standard input, a folder (all files in it and its
+/// subfolders in alphabetical order, without hidden ones), or several of these, separated by
+/// commas. Joins several texts with line breaks. For an empty path, returns source_text(). Throws
+/// Error, naming the file or folder, if one cannot be read, if a file of a folder or list is not
+/// UTF-8, or if a folder contains no file.
 std::string read_text(const std::string& path);
 /// Returns the first path in a comma-separated list that does not exist, or "" if all exist.
 /// `paths` may also be one existing file with commas in its name.
 std::string missing_file(const std::string& paths);
-/// Returns the name of the text in logs and help texts: the path, or "gradus's own source".
+/// Returns the name of the text in logs and help texts: the path, or "gradus's own source" if the
+/// path is empty.
 std::string name_of_text(const std::string& path);
 
 }  // namespace gradus

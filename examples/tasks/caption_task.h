@@ -34,7 +34,7 @@ class CaptionTask : public ImageTask {
   std::vector<Tensor> all_different(Split part, int64_t count) const;
 
   /// Returns `config` with `vocab` set to the tokenizer's vocabulary size. Throws Error if a
-  /// caption has more than config.context tokens.
+  /// caption has more than config.context tokens, counting [START] and [END].
   template <class Config>
   Config with_words(Config config) const {
     config.vocab = tokenizer_->vocab_size();

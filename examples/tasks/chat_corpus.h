@@ -34,7 +34,7 @@ class ChatCorpus : public TokenSource {
   int64_t validation_tokens() const override { return validation_->num_answer_tokens(); }
   models::PackedBatch validation_batch(int64_t i) const override { return validation_->rows(i, 1); }
   double bytes(const Tensor& targets) const override;
-  /// Returns the first validation conversation, up to and including its first question, as tokens.
+  /// Returns the first validation conversation, up to the start of its first answer, as tokens.
   std::vector<int64_t> first_tokens() const override { return question_; }
   std::string end_of_sample() const override { return models::end_of_answer(*form_); }
 

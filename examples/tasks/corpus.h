@@ -17,7 +17,8 @@ struct CorpusOptions {
   std::string data;      ///< path of the text; empty means gradus's own source
   std::string val_data;  ///< path of the validation text; empty: the last tenth of `data`
   TokenizerOptions tokenizer = {};
-  bool on_disk = false;  ///< read the text in pieces, and keep the tokens in files
+  /// Read the text in pieces, and keep the tokens in files. Each text must then be a single file.
+  bool on_disk = false;
   /// With on_disk, a tokenizer is trained on at most this many bytes from the start of each text.
   int64_t head = 1 << 26;
 };

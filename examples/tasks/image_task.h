@@ -34,7 +34,7 @@ namespace gradus {
 class ImageTask : public Task {
  public:
   /// Returns an evaluation on --eval-batches batches of a split, the same ones at every call. If
-  /// the split has no more images than these batches contain, uses all of them, in order.
+  /// the split has no more images than these batches contain, uses all its images, in order.
   Evaluation estimate(Split part, int64_t step) override;
   Evaluation validation() override;
 

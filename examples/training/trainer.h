@@ -33,8 +33,8 @@ class Trainer {
   /// used other data or has done more than --steps steps.
   void resume(const models::Checkpoint& checkpoint);
   void print_opening() const;
-  /// Trains to the last step and prints the final scores. If interrupted, saves the run and returns
-  /// false.
+  /// Trains to the last step, or until --patience ends the run, and prints the final scores. If
+  /// interrupted, saves the run and returns false.
   bool train();
   /// Prints the scores of the model and writes no files. Returns false if interrupted.
   bool evaluate();

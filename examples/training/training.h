@@ -52,8 +52,9 @@ struct TrainOptions {
 std::string stored_kind(const TrainOptions& options);
 
 /// Declares a flag for each member of `options` except `rank` and `ranks`. The member's value is
-/// the default. Checkpoints store the flags that affect training, for example --lr, but not those
-/// that concern one process, for example --threads.
+/// the default, but run_training() computes the default of --min-lr and, with several ranks, those
+/// of --accumulate and --threads. Checkpoints store the flags that affect training, for example
+/// --lr, but not those that concern one process, for example --threads.
 void add_training_flags(Flags& flags, TrainOptions& options);
 
 /// Declares --recompute if the model or its image encoder is a stack of transformer blocks. Must be

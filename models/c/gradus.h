@@ -3,10 +3,10 @@
 //
 // Functions that can fail return GRADUS_OK or an error code. After an error, gradus_last_error()
 // returns the message, and no output is written. No function throws a C++ exception. A null handle
-// or pointer is an error unless a comment allows it; the gradus_..._free functions ignore null. A
-// handle must not be used after it is freed, but objects made from it stay valid. Threads may use
-// different handles at the same time. Several threads may run one module at the same time in
-// evaluation mode.
+// or pointer is an error unless a comment allows it; but any `context` may be null, and the
+// gradus_..._free functions ignore null. A handle must not be used after it is freed, but objects
+// made from it stay valid. Threads may use different handles at the same time. Several threads may
+// run one module at the same time in evaluation mode.
 #ifndef GRADUS_MODELS_C_GRADUS_H
 #define GRADUS_MODELS_C_GRADUS_H
 
@@ -74,18 +74,21 @@ int gradus_eval_mode(int on);
 
 // ---- tensors ----
 
-/// Makes a tensor with a copy of the array's elements.
+/// Makes a tensor with a copy of the array's elements. The array must meet the conditions of
+/// gradus_tensor_share.
 int gradus_tensor_copy(const gradus_array* array, gradus_tensor** out);
-/// Makes a tensor that shares the array's memory. Strides must be >= 0, and elements must not
-/// overlap. `release`, if not null, is called once with `context` when no tensor and no recorded op
-/// uses the memory any more, on the thread that freed the last of them. `release` must not throw,
-/// but may free handles. If this function fails, `release` is not called.
+/// Makes a tensor that shares the array's memory. Strides must be >= 0, elements must not overlap
+/// except along an axis of stride 0, and `data` must be aligned to the size of an element.
+/// `release`, if not null, is called once with `context` when no tensor and no recorded op uses the
+/// memory any more, on the thread that freed the last of them. `release` must not throw, but may
+/// free handles. If this function fails, `release` is not called.
 int gradus_tensor_share(const gradus_array* array, void (*release)(void* context), void* context,
                         gradus_tensor** out);
 /// Frees the handle.
 void gradus_tensor_free(gradus_tensor* tensor);
-/// Sets *out to a description of the tensor's memory. The memory is valid as long as the handle,
-/// and may be written to.
+/// Sets *out to a description of the tensor's memory. The memory is valid until the handle is
+/// freed, and may be written to. An element type that is not a gradus_dtype, for example that of a
+/// loaded int8 weight, is an error.
 int gradus_tensor_array(const gradus_tensor* tensor, gradus_array* out);
 /// Writes the value of a tensor of one element to `out`.
 int gradus_tensor_item(const gradus_tensor* tensor, double* out);
@@ -138,7 +141,7 @@ int gradus_module_run(const gradus_module* module, const gradus_tensor* x, gradu
 /// Writes the number of parameter tensors to `out`.
 int gradus_module_parameter_count(const gradus_module* module, int64_t* out);
 /// Sets *out to parameter `index`, which shares its memory with the module. If `name` is not null,
-/// sets *name to the parameter's name, which is valid as long as the module.
+/// sets *name to the parameter's name, which is valid until `module` is freed.
 int gradus_module_parameter(const gradus_module* module, int64_t index, const char** name,
                             gradus_tensor** out);
 /// Sets whether the parameters are trained. Initially they are.
@@ -168,7 +171,8 @@ void gradus_optimizer_free(gradus_optimizer* optimizer);
 int gradus_optimizer_step(gradus_optimizer* optimizer, double max_norm);
 /// Clears the gradients.
 int gradus_optimizer_zero_grad(gradus_optimizer* optimizer);
-/// Sets the learning rate, from the next step on.
+/// Sets the learning rate, from the next step on. For muon, `lr` is AdamW's learning rate, and
+/// Muon's changes in proportion.
 int gradus_optimizer_set_lr(gradus_optimizer* optimizer, double lr);
 
 // ---- text ----

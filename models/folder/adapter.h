@@ -39,9 +39,9 @@ void save_adapter(const std::string& dir, const M& model) {
 
 /// Adds the updates in DIR to the model for which they were trained, and freezes all other
 /// parameters. Layers may have the names of this library or of Hugging Face's. Throws Error, with
-/// nothing changed, if a file is damaged, if a layer does not exist or has different sizes, or if
-/// the configuration requires something that nn::LoraUpdate does not compute. The message names the
-/// file.
+/// nothing changed, if a file is missing or damaged, if a layer does not exist, has different sizes
+/// or already has an update, or if the configuration requires something that nn::LoraUpdate does
+/// not compute. The message names the file.
 template <class M>
 void load_adapter(const std::string& dir, M& model) {
   if constexpr (requires { M::kind; }) {

@@ -75,7 +75,7 @@ class Fields {
   /// Adds an activation. Its values have the names of the ops.
   Field& add(std::string name, gradus::Activation& value, std::string meaning);
   /// Adds any field. Every add() returns the field, so that the caller can set `optional` and
-  /// `initial`.
+  /// `initial`. The reference is valid until the next add() or append().
   Field& add(Field field);
   /// Adds the fields of another struct.
   void append(const Fields& other);

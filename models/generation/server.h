@@ -19,8 +19,8 @@ class Server {
   /// Serves at most `rows` texts at a time. The model must outlive the server.
   explicit Server(const GPT& model, int64_t rows = 32);
   /// Adds a request and returns its number: 0, 1, 2, and so on. options.on_token and
-  /// options.stop_if are called during step(). Throws Error if the prompt or an option is invalid;
-  /// an invalid logit_bias makes step() throw instead.
+  /// options.stop_if are called during step(); options.held is ignored. Throws Error if the prompt
+  /// or an option is invalid; an invalid logit_bias makes step() throw instead.
   int64_t add(const std::vector<int64_t>& prompt, const GenerateOptions& options = {});
   /// Appends a token to each text that has a row, and starts waiting requests in free rows. Returns
   /// false if all requests are finished. If it throws, the server must not be used any more.

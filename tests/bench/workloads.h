@@ -1,5 +1,5 @@
 #pragma once
-// The workloads of the benchmark: training steps and generation on random input, in float32.
+// The workloads of the benchmark: training steps and generation on random input.
 
 #include <cstdint>
 #include <functional>

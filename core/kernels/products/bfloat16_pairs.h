@@ -5,7 +5,7 @@
 // The simple form rounds A and B and then computes a float32 product. A bfloat16 instruction
 // multiplies and adds 32 elements, a float32 instruction 16. On Zen 4, products take 0.49 to 0.57
 // of float32's time, including rounding and packing. Rounding is to the nearest, ties to even.
-// Numbers smaller than float32's smallest normal number count as 0.
+// Denormal numbers count as 0.
 
 #include <array>
 
@@ -24,7 +24,7 @@ class RoundedOperands;
 namespace detail {
 
 // Rounds rows [i, i + rows) and columns [p, p + k) of op(A). Writes blocks of rounded_rows rows,
-// each row of `pairs` pairs.
+// each row of `pairs` pairs: at least k / 2, and a multiple of 16.
 // long: the position and size of a block.
 void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                 int64_t pairs, Pair* to);

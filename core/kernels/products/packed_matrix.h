@@ -15,8 +15,9 @@
 
 namespace gradus::kernel {
 
-/// A matrix B (k, n) packed into contiguous panels of columns. In the mode Bfloat16Products,
-/// float32 matrices A and B are rounded to bfloat16.
+/// A matrix B (k, n), with k > 0, packed into contiguous panels of columns. If the constructor runs
+/// in the mode Bfloat16Products and this build has bfloat16_products, float32 matrices A and B are
+/// rounded to bfloat16.
 template <class T>
 class PackedMatrix {
  public:

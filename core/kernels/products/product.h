@@ -42,7 +42,7 @@
 //
 // window        convolution.h    A's rows are overlapping windows of an image. Simple form: unfold
 //                                the image into a matrix (im2col), then one matmul. This kernel
-//                                reads the image in place: a 3 x 3 convolution takes 0.93 of
+//                                reads the padded image: a 3 x 3 convolution takes 0.93 of
 //                                oneDNN's time. Windows that do not overlap (the patches of a ViT)
 //                                are copied into a matrix instead, which takes 0.5 to 0.75 of this
 //                                kernel's time.
@@ -92,7 +92,7 @@ struct ProductShape {
   bool trans_a = false, trans_b = false;
   int64_t lda = 0, ldb = 0;  ///< row strides of A and B as stored, before op
   bool recomputed = false;   ///< for tiles: backward recomputes C and needs the same bits
-  bool rounded = false;      ///< operands are rounded to bfloat16
+  bool rounded = false;      ///< float32 operands may be rounded to bfloat16
   bool disjoint = false;     ///< for windows: they cover the image without overlap, for example
                              ///< the patches of a ViT
 

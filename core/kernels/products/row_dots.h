@@ -79,7 +79,8 @@ struct RowDots {
     rest.run(0, rows);
   }
 
-  // Adds terms [p, p + terms) to `Cols` columns of y, from column j on.
+  // Adds terms [p, p + terms) to `Cols` columns of y, from column j on. If p is 0 and `add` is
+  // false, overwrites the columns.
   template <int64_t Cols>
   void sum_columns(int64_t j, int64_t p, int64_t terms) const {
     int64_t i = 0;

@@ -157,8 +157,8 @@ inline auto sum_lanes(Vector x, std::index_sequence<I...>) {
 }
 
 // Writes the sums of the lanes of N vectors, added in the order of sum_lanes, to N elements. N must
-// be 1 or half of the lanes, and `to` must have space for a whole vector. Each round adds the
-// halves of two vectors into one.
+// be 1 or half of the lanes, and `to` must have space for a whole vector. May overwrite x. Each
+// round adds the halves of each of two vectors and interleaves the two results in one vector.
 template <int64_t N, class Vector, class T>
 inline void sums_of_lanes(Vector* x, T* to) {
   constexpr int64_t n = lanes<T>;

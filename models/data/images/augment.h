@@ -53,9 +53,10 @@ Tensor augment(const Tensor& images, const AugmentOptions& options, uint64_t see
 
 /// Resamples images bilinearly. Output pixel (x, y) of image n is the input at (x', y'),
 ///   x' = a x + b y + s,  y' = c x + d y + t     with maps[n] = ((a, b, s), (c, d, t)), in pixels,
-/// where (0, 0) is the centre of the image. Outside the image, the input is 0. Images are
-/// (N, C, H, W) float32, and maps are (N, 2, 3) with values from -1e6 to 1e6. Shifts by whole
-/// pixels and flips copy pixels exactly.
+/// where (0, 0) is the centre of the image and y grows downwards. Outside the image, the input is
+/// 0. Images are (N, C, H, W) float32 with at most 2^13 pixels per side, and maps are (N, 2, 3)
+/// with values from -1e6 to 1e6. Shifts by whole pixels and flips copy pixels exactly. No gradient
+/// flows through the result.
 Tensor warp(const Tensor& images, const Tensor& maps);
 
 }  // namespace gradus::models

@@ -22,10 +22,10 @@ struct ImageBytes {
 /// Returns the picture as (C, H, W) float32 in [0, 1]: each byte / 255.
 Tensor to_tensor(const ImageBytes& image);
 
-/// Arranges images (N, C, H, W) with values from 0 to 1 in one picture with `columns` images per
-/// row and two grey pixels between images. Each pixel is enlarged to scale x scale. C is 1 or 3.
-/// Values are clamped to [0, 1], and NaN becomes 0. Throws Error on other shapes and dtypes, and on
-/// more than 2^26 pixels.
+/// Arranges floating-point images (N, C, H, W) with values from 0 to 1 in one picture with
+/// `columns` images per row and two grey pixels between images. Each pixel is enlarged to
+/// scale x scale. C is 1 or 3. Values are clamped to [0, 1], and NaN becomes 0. Throws Error on
+/// other shapes and dtypes, on no images, and on more than 2^26 pixels.
 ImageBytes image_grid(const Tensor& images, int64_t columns, int64_t scale = 1);
 /// Arranges several tensors of one shape in columns: row i shows image i of each tensor. Example:
 ///   write_png("mae.png", image_grid({original, masked, reconstructed}, 4));

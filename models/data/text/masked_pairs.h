@@ -37,15 +37,15 @@ struct MaskedPairsOptions {
 /// Pre-training with masked tokens and next sentences: Devlin et al. 2019, arXiv 1810.04805,
 /// sections 3.1 and A.1.
 ///
-/// Empty lines divide a text into documents. A document consists of segments. If `segment` is above
+/// Blank lines divide a text into documents. A document consists of segments. If `segment` is above
 /// 0, segments are equal pieces of at most `segment` tokens. Otherwise each line is a segment, and
 /// lines of more than (T - 3) / 2 tokens are divided into equal pieces. (Three tokens of an example
 /// are special.) A consists of as many consecutive segments as fit in (T - 3) / 2 tokens, at least
-/// one. In half of the examples, B starts with the segment after A. In the other half, B starts
-/// with a random segment of another document or, if the split has only one document, with another
-/// segment of this document. B ends when the example is full, at the end of its document, or at the
-/// start of A. round(rate n) of the n ordinary tokens of A and B are predicted, at least one. The
-/// two splits share no segment.
+/// one, but never contains the last segment of its document. In half of the examples, B starts with
+/// the segment after A. In the other half, B starts with a random segment of another document or,
+/// if the split has only one document, with another segment of this document. B ends when the
+/// example is full, at the end of its document, or at the start of A. round(rate n) of the n
+/// ordinary tokens of A and B are predicted, at least one. The two splits share no segment.
 class MaskedPairs {
  public:
   /// Statistics of the text.
@@ -84,7 +84,7 @@ class MaskedPairs {
     int64_t first, last;  // segments first ... last - 1: a document or a part of one
   };
   struct Example {
-    int64_t document, first;  // A begins with segment `first` of this document
+    int64_t document, first;  // index in `documents`; A begins with segments_[first]
     bool is_next;
   };
   struct SplitData {

@@ -45,8 +45,8 @@ inline uint64_t pair_key(int32_t left, int32_t right) {
 /// Applies merge rules to one word at a time. Reuses its buffers.
 class BPEMerger {
  public:
-  /// `ranks` maps pairs, encoded by pair_key(), to indices of `merges`. Both must outlive this
-  /// object.
+  /// `ranks` maps pairs, encoded by pair_key(), to indices in `merges`. `merges` and `ranks` must
+  /// outlive this object.
   BPEMerger(const std::vector<BPEMerge>& merges, const std::unordered_map<uint64_t, int32_t>& ranks)
       : merges_(merges), ranks_(ranks) {}
 

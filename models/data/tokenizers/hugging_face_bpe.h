@@ -17,15 +17,15 @@ struct BPEForm;
 }
 
 /// The byte pair encodings of Llama's family, read from a tokenizer.json. There are two forms:
-/// - Byte-level. Words are those of Llama 3's pattern, of Qwen 2's pattern, or of GPT-2's with each
-/// digit as a separate word (SmolLM2). The text may first be normalised to NFC. If ignore_merges is
-/// set, a word in the vocabulary is one token.
+/// - Byte-level. Words are those of the pattern of Llama 3, Qwen 2 or GPT-2, or those of GPT-2's
+/// pattern with each digit as a separate word (SmolLM2). The text may first be normalised to NFC.
+/// If ignore_merges is set, a word in the vocabulary is one token.
 /// - Character-level, as in SentencePiece (Kudo, Richardson 2018, arXiv 1808.06226), for Llama 2
 /// and Mistral. A space becomes "▁", and a text is not split into words. A character outside the
 /// vocabulary becomes the tokens <0x00> to <0xFF> of its bytes.
 ///
-/// encode() also recognises the names of added tokens that are not special. to_json() returns the
-/// JSON of the tokenizer.json that was read.
+/// encode() also recognises the names of added tokens that are not special. It throws Error on a
+/// text of 2^29 bytes or more. to_json() returns the JSON of the tokenizer.json that was read.
 class HuggingFaceBPE : public Tokenizer {
  public:
   /// Reads a tokenizer.json. Throws Error, naming the entry, if it describes another form.
@@ -36,8 +36,9 @@ class HuggingFaceBPE : public Tokenizer {
 
   std::vector<int64_t> encode(const std::string& text) const override;
   std::vector<int64_t> encode_with_special(const std::string& text) const override;
-  /// Returns true for a single space between two letters, which ends a word in all three patterns.
-  /// Returns false for a character-level vocabulary, which does not split a text into words.
+  /// Returns true only for a single space between two letters: all three patterns end a word before
+  /// it. Returns false for a character-level vocabulary, which does not split a text into words,
+  /// and if the name of an added token that is not special contains a space.
   bool may_cut(std::string_view text, size_t at) const override;
   std::vector<int64_t> begin_ids() const override { return begin_ids_; }
   std::string decode(const std::vector<int64_t>& ids) const override;

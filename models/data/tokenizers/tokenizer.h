@@ -15,14 +15,14 @@ namespace gradus::models {
 /// A tokenizer may have special tokens, for example {"[PAD]", "[UNK]", "[START]", "[END]"}: ids
 /// that stand for no text and that programs insert. encode does not produce them from text, with
 /// one exception: it produces [UNK], if there is one, for text outside the vocabulary. decode
-/// writes their names.
+/// writes the names of special tokens.
 ///
 /// Tokenizers are immutable, so threads may share one.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
   /// Returns the token ids of a text. If there is no [UNK], throws Error on text outside the
-  /// vocabulary; the message names the text and its position.
+  /// vocabulary; the message names that text.
   virtual std::vector<int64_t> encode(const std::string& text) const = 0;
   /// Returns the token ids of a text in which names of special tokens stand for these tokens. If
   /// several names match, the longest is used. Do not use it for text from an untrusted source.

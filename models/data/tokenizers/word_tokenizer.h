@@ -10,7 +10,7 @@
 namespace gradus::models {
 
 struct WordTokenizerOptions {
-  int64_t max_words = 0;    ///< keep only the most frequent words; 0 means all
+  int64_t max_words = 0;    ///< keep only this many words, the most frequent; 0 means all
   bool lower_case = false;  ///< whether "The" and "the" are the same word
   /// Special tokens. Their ids are 0, 1, 2, ... in this order.
   std::vector<std::string> special = {"[PAD]", "[UNK]", "[START]", "[END]"};
@@ -29,7 +29,8 @@ struct WordTokenizerOptions {
 class WordTokenizer : public Tokenizer {
  public:
   /// Builds the vocabulary from `text`: the special tokens, then the words by descending frequency,
-  /// with ties in byte order. Throws Error on a text without words.
+  /// with ties in byte order. Throws Error on a text without words, and on a text that is not
+  /// UTF-8.
   explicit WordTokenizer(const std::string& text, const WordTokenizerOptions& options = {});
   explicit WordTokenizer(const internal::TokenizerFile& file);
 

@@ -14,9 +14,9 @@ namespace gradus::models::internal {
 
 /// The content of a GGUF file.
 struct GgufFile {
-  /// Values by key. When written, integers become uint32 (int32 in arrays) and other numbers
-  /// float32. Strings and booleans can also be written, and arrays whose elements are all integers,
-  /// all other numbers, all booleans or all strings. An empty array is written as an array of strings.
+  /// Values by key: integers, floating-point numbers, strings, booleans, and arrays of one of these
+  /// types. Integers are written as uint32 (int32 in arrays), floating-point numbers as float32,
+  /// and an empty array as an array of strings.
   nlohmann::ordered_json metadata = nlohmann::ordered_json::object();
   NamedTensors tensors;  ///< floating or compressed; tensors that were read are float32
 };

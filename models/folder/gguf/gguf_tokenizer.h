@@ -31,13 +31,15 @@ struct Vocabulary {
   std::vector<std::string> of_type(TokenType type) const;
 };
 
-/// Reads the vocabulary of a model of `vocab` tokens, without unused tokens at the end. Throws
-/// Error, naming the key, if there are not `vocab` tokens or if a token's type is not in `allowed`.
+/// Returns the vocabulary of a model of `vocab` tokens, without unused tokens at the end, and with
+/// `pre` and `merges` empty. Throws Error, naming the key, if the metadata do not have `vocab`
+/// tokens, including unused ones, or if a token's type is not in `allowed`.
 Vocabulary read_vocabulary(const nlohmann::ordered_json& metadata, int64_t vocab,
                            std::initializer_list<int> allowed);
 
 /// Returns the name of the token that precedes every text, or null if there is none. If the
-/// metadata do not say whether there is one, there is one if `by_default` is true.
+/// metadata do not say whether there is one, `by_default` decides. Throws Error if there is one but
+/// the metadata do not name it.
 nlohmann::json first_token(const nlohmann::ordered_json& metadata, const Vocabulary& vocabulary,
                            bool by_default);
 

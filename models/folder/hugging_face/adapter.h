@@ -30,10 +30,11 @@ bool is_expressible(const std::string& kind, const Fields& fields);
 NamedUpdates split_updates(const LayerNames& names, const NamedUpdates& ours);
 
 /// Returns the updates under our names, in the order of the model's layers: the inverse of
-/// split_updates(). If a layer of ours joins several of theirs, their updates become one. It keeps
-/// their rank if each of these layers has an update and all have the same A and alpha. Otherwise
-/// its rank is the sum of their ranks. Updates with our layer names are also accepted. Throws Error
-/// if the model has no layer of a given name or if a shape does not fit.
+/// split_updates(). If a layer of ours joins several of theirs, their updates become one. The
+/// joined update keeps their rank if each of these layers has an update and all have the same A and
+/// alpha. Otherwise its rank is the sum of their ranks. Updates with our layer names are also
+/// accepted. Throws Error if the model has no layer of a given name, if a shape does not fit, or if
+/// a layer has an update under both our name and theirs.
 NamedUpdates join_updates(const std::optional<LayerNames>& names, const nn::Module& model,
                           const NamedUpdates& read);
 

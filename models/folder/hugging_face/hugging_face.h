@@ -50,9 +50,9 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
 /// written as our own tokenizer.json, which transformers cannot read. A GPT with rotary positions
 /// is written as the model of Llama's family that fits it. Any other GPT is written as GPT-2, with
 /// zeros for biases that it lacks. Throws Error, before anything is written, on options that the
-/// format cannot express (sinusoidal positions, RMS norms together with learned positions,
-/// shortcuts, mean pooling). Also throws if the tokenizer would be written as vocab.json or
-/// vocab.txt but DIR contains a tokenizer.json, because that file would be read instead.
+/// format cannot express (for example sinusoidal positions, RMS norms together with learned
+/// positions, shortcuts, mean pooling). Also throws if the tokenizer would be written as vocab.json
+/// or vocab.txt but DIR contains a tokenizer.json, because that file would be read instead.
 template <class M>
 void save_hugging_face(const std::string& dir, const M& model, const HuggingFaceParts& parts = {}) {
   typename M::Config config = model.config;

@@ -21,7 +21,8 @@ std::vector<Part> parts_of(const HuggingFaceParameter& parameter, int64_t rows,
                            const HeadLayout& layout);
 
 /// Returns x with the rows (or elements) of each head in our order, a_0 b_0 a_1 b_1 ..., if to_ours
-/// is true, and in Hugging Face's order, a_0 a_1 ... b_0 b_1 ..., if it is false.
+/// is true, and in Hugging Face's order, a_0 a_1 ... b_0 b_1 ..., if it is false. a_i and b_i are
+/// the features that rotate together.
 Tensor reordered(const Tensor& x, int64_t head_dim, bool to_ours);
 
 /// Returns whether two contiguous tensors have the same shape, dtype and elements.
