@@ -15,8 +15,9 @@ struct LinearOptions {
                                    ///< empty: one matrix
 };
 /// Computes activation(x weight^T + bias + u), where u is the output of the low-rank update, if
-/// add_lora() gave the layer one. Only operator(), rows() and feed_forward() multiply by the
-/// weight: to support another kind of weight, change these three.
+/// add_lora() gave the layer one. Only operator(), rows() and feed_forward(), and for layers with
+/// an update nn/finetune/lora.cpp, multiply by the weight: to support another kind of weight,
+/// change these.
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});

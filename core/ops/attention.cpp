@@ -338,6 +338,12 @@ AttentionTrace*& AttentionTrace::current() {
 }
 
 AttentionTrace::AttentionTrace() : outer_(std::exchange(current(), this)) {}
-AttentionTrace::~AttentionTrace() { current() = outer_; }
+AttentionTrace::~AttentionTrace() {
+  for (AttentionTrace** trace = &current(); *trace; trace = &(*trace)->outer_)
+    if (*trace == this) {
+      *trace = outer_;
+      return;
+    }
+}
 
 }  // namespace gradus

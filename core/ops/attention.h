@@ -64,7 +64,7 @@ class AttentionTrace {
  private:
   static AttentionTrace*& current();
   std::vector<Tensor> weights_;
-  AttentionTrace* const outer_;
+  AttentionTrace* outer_;
 };
 
 }  // namespace gradus

@@ -182,8 +182,8 @@ Tensor Tensor::clone() const {
 
 Tensor Tensor::fill_(double value) const {
   check_number("fill_", dtype(), value);
-  begin_in_place("fill_", *this);
   dispatch_any(dtype(), [&]<class T>(TypeTag<T>) {
+    begin_in_place("fill_", *this);
     const T v = static_cast<T>(value);
     kernel::map<T>(*this, [v] { return v; });
   });
@@ -196,11 +196,14 @@ Tensor Tensor::copy_(const Tensor& source) const {
   check(broadcast_shapes("copy_", shape(), source.shape()) == shape(), "copy_: source of shape ",
         source.shape(), " does not broadcast to ", shape());
   check_convertible("copy_", source, dtype());
-  begin_in_place("copy_", *this);
-  if (is_compressed(dtype()))
+  if (is_compressed(dtype())) {
     copy_compressed(source, *this);
-  else
-    kernel::convert(apart_from(*this, source), *this);
+    return *this;
+  }
+  check(!is_compressed(source.dtype()), "copy_: expected a source of another dtype than ",
+        source.dtype(), "; convert it with to()");
+  begin_in_place("copy_", *this);
+  kernel::convert(apart_from(*this, source), *this);
   return *this;
 }
 
@@ -219,8 +222,8 @@ Tensor Tensor::add_(const Tensor& other, double alpha) const {
 
 Tensor Tensor::mul_(double factor) const {
   check_number("mul_", dtype(), factor);
-  begin_in_place("mul_", *this);
   dispatch_number("mul_", dtype(), [&]<class T>(TypeTag<T>) {
+    begin_in_place("mul_", *this);
     using W = kernel::Wrapping<T>;
     const W f = static_cast<W>(static_cast<T>(factor));
     kernel::map<T, T>(*this, *this, [f](T x) { return static_cast<T>(static_cast<W>(x) * f); });

@@ -24,11 +24,12 @@ std::optional<models::ChatData> data_of(const std::string& path,
   }
 }
 
-/// The conversation up to its first question.
-Conversation question_of(const Conversation& all) {
-  const auto user = std::find_if(all.begin(), all.end(),
-                                 [](const models::Message& m) { return m.role == "user"; });
-  return {all.begin(), std::min(all.end(), user + 1)};
+/// The first conversation that is more than a system message, up to its first question.
+Conversation first_question(const std::vector<Conversation>& chats) {
+  for (const Conversation& all : chats)
+    for (auto m = all.begin(); m != all.end(); ++m)
+      if (m->role == "user") return {all.begin(), m + 1};
+  return {};
 }
 
 }  // namespace
@@ -60,7 +61,7 @@ ChatCorpus::ChatCorpus(const CorpusOptions& options, const std::string& begins_w
   train_ = data_of(o_.data, train, *tokenizer_, *form_, context);
   const std::string& held_out = o_.val_data.empty() ? o_.data : o_.val_data;
   validation_ = data_of(held_out, validation, *tokenizer_, *form_, context);
-  question_ = models::encode_chat(*tokenizer_, *form_, question_of(validation[0]), true).ids;
+  question_ = models::encode_chat(*tokenizer_, *form_, first_question(validation), true).ids;
 }
 
 double ChatCorpus::bytes(const Tensor& targets) const {

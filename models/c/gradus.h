@@ -166,8 +166,8 @@ int gradus_module_load(gradus_module* module, const char* path);
 int gradus_optimizer_new(const gradus_module* module, const char* rule, gradus_optimizer** out);
 /// Frees the handle.
 void gradus_optimizer_free(gradus_optimizer* optimizer);
-/// Updates the parameters by their gradients. If max_norm is above 0, the gradients are first
-/// scaled down to a global norm of at most max_norm.
+/// Updates the parameters by their gradients. If max_norm is above 0, the update uses the gradients
+/// scaled down to a global norm of at most max_norm; the stored gradients do not change.
 int gradus_optimizer_step(gradus_optimizer* optimizer, double max_norm);
 /// Clears the gradients.
 int gradus_optimizer_zero_grad(gradus_optimizer* optimizer);

@@ -29,7 +29,7 @@ struct NamedWorkload {
 /// How training steps are divided among ranks. Each rank runs `batches` batches per step. The
 /// gradients are summed over all ranks.
 struct RankSetup {
-  optim::Communicator* communicator = nullptr;  ///< null means one rank
+  optim::Communicator* communicator = nullptr;  ///< null: one rank, one batch per step
   int64_t batches = 1;
   bool shard_optimizer = false;
   std::shared_ptr<optim::DataParallel> parallel = {};  ///< set by the workload made last

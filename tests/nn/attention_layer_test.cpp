@@ -280,6 +280,21 @@ TEST_CASE("attention's trace: limited to its scope and thread, weights before dr
   CHECK(difference(sum(outer.weights()[0], -1), ones({2, 2, 4})) < 1e-6);
 }
 
+TEST_CASE("attention's traces: destroyed in any order", "[nn][attention]") {
+  const nn::MultiHeadAttention attention(4, {.heads = 1});
+  std::optional<AttentionTrace> oldest(std::in_place), middle(std::in_place);
+  {
+    const AttentionTrace newest;
+    middle.reset();
+    attention(ones({1, 2, 4}));
+    CHECK(newest.weights().size() == 1);
+  }
+  attention(ones({1, 2, 4}));
+  CHECK(oldest->weights().size() == 1);
+  oldest.reset();
+  CHECK_FALSE(AttentionTrace::active());
+}
+
 TEST_CASE("feed-forward layers: gates and hidden dropout", "[nn]") {
   manual_seed(5);
   const Tensor x = randn({3, 5, 8}), none = randn({1});

@@ -18,7 +18,7 @@ namespace {
 std::vector<Tensor> parameters(uint64_t seed) {
   manual_seed(seed);
   std::vector<Tensor> params;
-  for (const Shape& shape : {Shape{7, 13}, Shape{13}, Shape{300, 5000}, Shape{5, 3}, Shape{}})
+  for (const Shape& shape : {Shape{7, 13}, Shape{13}, Shape{300, 500}, Shape{5, 3}, Shape{}})
     params.push_back(randn(shape).requires_grad_());
   return params;
 }

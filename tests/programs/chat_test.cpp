@@ -52,6 +52,18 @@ TEST_CASE("train_gpt on conversations: chat gives the answers that were learnt")
   CHECK_THAT(run("chat", "--chat-template chatml " + model).output, Contains("<|im_start|>"));
 }
 
+TEST_CASE("train_gpt on conversations: one without a question") {
+  const ChatBench bench;
+  write_file_atomically(bench / "system.jsonl",
+                        R"({"messages": [{"role": "system", "content": "be quick"}]})"
+                        "\n" +
+                            conversations());
+  const Result train = run("train_gpt", bench.flags + " --steps 1 --val-data '" +
+                                            (bench / "system.jsonl") + "'" + bench.out());
+  CHECK(train.status == 0);
+  CHECK_THAT(train.output, Contains("say a"));
+}
+
 TEST_CASE("train_gpt on conversations: resumed to the same bits, with --lora too") {
   const ChatBench bench;
   REQUIRE(run("train_gpt", bench.flags + " --steps 6 --decay-steps 6 --eval-every 3" + bench.out())

@@ -118,13 +118,14 @@ const ChatTemplate& chat_template(const std::string& name) {
 
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer) {
   std::string text, path;
+  const bool given = !folder.empty();
   for (const char* file : {"/text.json", "/tokenizer_config.json"})
-    if (const std::string at = folder + file; std::filesystem::exists(at)) {
+    if (const std::string at = folder + file; given && std::filesystem::exists(at)) {
       const auto json = gradus::internal::parse_json((at + ": the file").c_str(), read_file(at));
       const auto found = json.is_object() ? json.find("chat_template") : json.end();
       if (found != json.end() && found->is_string()) text = found->get<std::string>(), path = at;
     }
-  if (const std::string at = folder + "/chat_template.jinja"; std::filesystem::exists(at))
+  if (const std::string at = folder + "/chat_template.jinja"; given && std::filesystem::exists(at))
     text = read_file(path = at);
   if (!path.empty()) {
     const ChatTemplate* form = template_of(text);

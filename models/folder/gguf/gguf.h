@@ -36,7 +36,7 @@ enum class GgufType {
 /// The model and the tokenizer of a GGUF file.
 struct GgufModel {
   GPT model;                             ///< in float32
-  std::unique_ptr<Tokenizer> tokenizer;  ///< null if the file has none
+  std::unique_ptr<Tokenizer> tokenizer;  ///< null if the file's is "no_vocab"
 };
 
 /// Writes a GPT and its tokenizer, which may be null. Replaces the file atomically. If the model

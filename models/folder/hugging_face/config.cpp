@@ -102,8 +102,9 @@ int64_t num_labels(const HuggingFaceConfig& config) {
 std::string default_class_name(size_t i) { return "LABEL_" + std::to_string(i); }
 
 std::vector<std::string> class_names_in(const HuggingFaceConfig& config) {
-  const auto labels = config.values.find("id2label");
   std::vector<std::string> names;
+  if (architecture_of(config) == "ViTModel") return names;
+  const auto labels = config.values.find("id2label");
   if (labels == config.values.end() || labels->is_null()) {
     const auto count = static_cast<size_t>(num_labels(config));
     for (size_t i = 0; i < count; ++i) names.push_back(default_class_name(i));
@@ -129,8 +130,7 @@ void read_fields(const HuggingFaceConfig& config, const std::string& kind, const
   const json known = known_values(model, config);
   const std::string architecture = architecture_of(config);
   const Field *classes = fields.find("classes"), *tokens = fields.find("tokens");
-  const size_t num_classes =
-      classes && architecture != "ViTModel" ? class_names_in(config).size() : 0;
+  const size_t num_classes = classes ? class_names_in(config).size() : 0;
   if (classes) check_single_label(config);
   check(!classes || static_cast<double>(num_classes) >= classes->least, config.path,
         ": expected at least 2 classes, got ", num_classes);

@@ -11,7 +11,8 @@ namespace gradus::models::internal {
 /// a value, changes nothing and throws Error, which names the file.
 void read_fields(const HuggingFaceConfig& config, const std::string& kind, const Fields& fields);
 /// Returns the names of the classes, from id2label. If id2label is missing, returns num_labels
-/// default names, LABEL_0, LABEL_1, and so on, or two if num_labels is missing too.
+/// default names, LABEL_0, LABEL_1, and so on, or two if num_labels is missing too. Empty for a
+/// ViTModel, which has no classes.
 std::vector<std::string> class_names_in(const HuggingFaceConfig& config);
 
 /// Returns the values of a configuration. For a model of Llama's family, moves the entries of

@@ -305,6 +305,20 @@ TEST_CASE("a freed graph leaves no memory allocated", "[autograd]") {
 
 // ---- in place ----
 
+TEST_CASE("an in-place op that throws changes nothing", "[autograd]") {
+  const Tensor x = tensor({{1, 2}}).requires_grad_(),
+               mask = from_data(std::vector<bool>{true, false}, {2});
+  const Tensor half = tensor({{3, 4}}).to(bfloat16);
+  const Tensor y = sum(masked_fill(x, mask, 0)) + sum(linear(x, half));
+  const NoGrad no_grad;
+  CHECK_THROWS_WITH(mask.mul_(2), Contains("mul_: expected"));
+  CHECK_THROWS_WITH(half.fill_(1), Contains("bfloat16"));
+  CHECK_THROWS_WITH(half.copy_(tensor({{5, 6}})), Contains("copy_: expected bfloat16"));
+  CHECK_THROWS_WITH(zeros({1, 2}).copy_(half), Contains("copy_: expected") && Contains("to()"));
+  y.backward();
+  CHECK(difference(x.grad(), tensor({{3, 5}})) == 0);
+}
+
 TEST_CASE("a tensor changed in place after it was saved is an error", "[autograd][fused]") {
   const Tensor x = leaf({1, 2}), w = leaf({3, 4});
   auto changed = [](const Tensor& t) {

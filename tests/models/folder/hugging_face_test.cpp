@@ -379,6 +379,9 @@ TEST_CASE("Hugging Face: a ViT is written back unchanged", "[hugging_face]") {
   CHECK(json_in(folder / "bare" + "/config.json")["architectures"][0] == "ViTModel");
   CHECK(weights_in(folder / "bare").contains("embeddings.cls_token"));
   CHECK(models::load_model<models::ViT>(folder / "bare").config.classes == 0);
+  std::filesystem::copy_file(dir + "/preprocessor_config.json",
+                             folder / "bare" + "/preprocessor_config.json");
+  CHECK(models::load_image_info(folder / "bare").class_names.empty());
   config.pooling = models::Pooling::mean;
   CHECK_THROWS_WITH(models::save_hugging_face(folder / "none", models::ViT(config)),
                     Contains("has pooling token, this model has mean"));
