@@ -16,9 +16,11 @@ using namespace gradus::core;
 double relative_distance(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape() || a.dtype() != b.dtype())
     return std::numeric_limits<double>::infinity();
-  const auto x = a.to_vector<double>(), y = b.to_vector<double>();
+  const Tensor values = a.detach().to(float64).contiguous();
+  const Tensor others = b.detach().to(float64).contiguous();
+  const double *x = values.data<double>(), *y = others.data<double>();
   double difference = 0, size = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
+  for (int64_t i = 0; i < values.numel(); ++i) {
     if (x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]))) {
       if (std::isfinite(y[i])) size += y[i] * y[i];
       continue;
