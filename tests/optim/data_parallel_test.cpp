@@ -38,6 +38,23 @@ struct Net {
   }
 };
 
+/// Counts the exchanges of "the gradients of step 3".
+struct Counting : Communicator {
+  Communicator& inner;
+  std::atomic<int>& sent;
+  Counting(Communicator& inner, std::atomic<int>& sent) : inner(inner), sent(sent) {}
+  int rank() const override { return inner.rank(); }
+  int size() const override { return inner.size(); }
+  int threads() const override { return 1; }
+  bool abort() noexcept override { return inner.abort(); }
+  void all_to_all(const std::vector<optim::SentPieces>& send,
+                  const std::vector<optim::ReceivedPieces>& receive,
+                  const std::string& what) override {
+    inner.all_to_all(send, receive, what);
+    if (what == "the gradients of step 3") ++sent;
+  }
+};
+
 std::vector<Tensor> gradients(const Net& net) {
   std::vector<Tensor> all;
   for (const Tensor& p : net.params) all.push_back(p.grad());
@@ -96,23 +113,7 @@ TEST_CASE("DataParallel: adds up parts of thousands of numbers", "[data_parallel
 
 TEST_CASE("DataParallel: exchanges gradients while backward still runs", "[data_parallel]") {
   // When backward reaches x, both ranks have exchanged the gradient of the last factor.
-  std::atomic<int> sent = 0;
-  struct Counting : Communicator {
-    Communicator& inner;
-    std::atomic<int>& sent;
-    Counting(Communicator& inner, std::atomic<int>& sent) : inner(inner), sent(sent) {}
-    int rank() const override { return inner.rank(); }
-    int size() const override { return inner.size(); }
-    int threads() const override { return 1; }
-    bool abort() noexcept override { return inner.abort(); }
-    void all_to_all(const std::vector<optim::SentPieces>& send,
-                    const std::vector<optim::ReceivedPieces>& receive,
-                    const std::string& what) override {
-      inner.all_to_all(send, receive, what);
-      if (what == "the gradients of step 3") ++sent;
-    }
-  };
-  std::atomic<int> seen = 0;
+  std::atomic<int> sent = 0, seen = 0;
   const std::vector<std::string> errors = on_ranks(2, [&](Communicator& c) {
     Counting counting(c, sent);
     const Tensor frozen = ones({4}), first = ones({4}).requires_grad_(),
@@ -131,6 +132,59 @@ TEST_CASE("DataParallel: exchanges gradients while backward still runs", "[data_
   CHECK(sent == 2 * 3 * 3);  // three tensors: nothing is exchanged for a frozen one
 }
 
+TEST_CASE("DataParallel: a bucket is full from bucket_bytes on", "[data_parallel]") {
+  // Three parameters of 16 bytes.
+  const auto buckets_of = [](int64_t bucket_bytes) {
+    std::atomic<int> sent = 0;
+    on_ranks(2, [&](Communicator& c) {
+      Counting counting(c, sent);
+      std::vector<Tensor> params;
+      for (int i = 0; i < 3; ++i) params.push_back(ones({4}).requires_grad_());
+      optim::DataParallel parallel(params, counting, {.bucket_bytes = bucket_bytes});
+      const Tensor loss = sum(params[0] * params[1] * params[2]);
+      parallel.backward(loss, true, "the gradients of step 3");
+    });
+    return sent / (2 * 3);  // flags, parts and sums, of both ranks
+  };
+  CHECK(buckets_of(16) == 3);
+  CHECK(buckets_of(17) == 2);
+  CHECK(buckets_of(32) == 2);
+  CHECK(buckets_of(33) == 1);
+}
+
+TEST_CASE("DataParallel: its times add up over passes, and are 0 on one rank", "[data_parallel]") {
+  for (const int ranks : {1, 2}) {
+    std::vector<double> exchange(2), wait(2);
+    on_ranks(ranks, [&](Communicator& c) {
+      const Tensor w = ones({2}).requires_grad_();
+      optim::DataParallel parallel({w}, c);
+      optim::DataParallel::Times before = parallel.times();
+      if (before.exchange != 0 || before.wait != 0) return;
+      parallel.backward(sum(w));
+      before = parallel.times();
+      parallel.backward(sum(w));
+      exchange[static_cast<size_t>(c.rank())] = parallel.times().exchange - before.exchange;
+      wait[static_cast<size_t>(c.rank())] = parallel.times().wait - before.wait;
+    });
+    for (size_t r = 0; r < 2; ++r) {
+      CHECK((exchange[r] > 0) == (ranks == 2));
+      CHECK((wait[r] > 0) == (ranks == 2));
+    }
+  }
+}
+
+TEST_CASE("DataParallel: a graph of the weights that rank 0's replaced is refused",
+          "[data_parallel]") {
+  const std::vector<std::string> errors = on_ranks(2, [](Communicator& c) {
+    const Tensor w = full({2}, c.rank()).requires_grad_(), loss = sum(w * w);
+    const optim::DataParallel parallel({w}, c);
+    loss.backward();
+  });
+  CHECK(std::count(errors.begin(), errors.end(), "another rank") == 1);
+  for (const std::string& error : errors)
+    CHECK_THAT(error, Contains("was changed in place") || Catch::Equals("another rank"));
+}
+
 TEST_CASE("DataParallel: refuses parameters that differ between ranks", "[data_parallel]") {
   const std::vector<std::string> errors = on_ranks(3, [](Communicator& c) {
     const Tensor a = ones({2}).requires_grad_(), b = ones({c.rank() == 2 ? 4 : 3}).requires_grad_();
@@ -147,25 +201,34 @@ TEST_CASE("DataParallel: refuses parameters that differ between ranks", "[data_p
   CHECK(on_ranks(1, [](Communicator& c) {
           optim::DataParallel({ones({2}).requires_grad_()}, c, {.bucket_bytes = 0});
         })[0] == "DataParallel: expected bucket_bytes > 0, got 0");
-  CHECK(on_ranks(1, [](Communicator& c) {
-          optim::DataParallel({ones({2, 3}).transpose(0, 1)}, c);
-        })[0] == "DataParallel: parameter 0: expected a contiguous leaf of float32 or float64");
+  const Tensor strided = ones({2, 3}).transpose(0, 1), made = ones({2}).requires_grad_() * 2.0;
+  for (const Tensor& bad : {strided, made, ones({2}, int64)})
+    CHECK(on_ranks(1, [&](Communicator& c) { optim::DataParallel({bad}, c); })[0] ==
+          "DataParallel: parameter 0: expected a contiguous leaf of float32 or float64");
 }
 
 TEST_CASE("DataParallel: a rank that fails or stays away ends the others", "[data_parallel]") {
-  const auto train = [](Communicator& c, int fault) {
+  const auto train = [](Communicator& c, int fault, int bad = 1) {
     const Tensor w = ones({2}).requires_grad_();
     optim::DataParallel parallel({w}, c);
     parallel.backward(sum(w));
-    if (c.rank() == 1 && fault == 1) core::fail("the disk is full");
-    if (c.rank() == 1 && fault == 2) return;
+    if (c.rank() == bad && fault == 1) core::fail("the disk is full");
+    if (c.rank() == bad && fault == 2) return;
     const Tensor x = w * 2;
-    if (c.rank() == 1)
-      x.register_hook([](const Tensor&) -> Tensor { core::fail("a hook failed"); });
+    if (c.rank() == bad)
+      x.register_hook([&](const Tensor&) -> Tensor {
+        if (fault == 4) parallel.backward(sum(w));
+        core::fail("a hook failed");
+      });
     parallel.backward(sum(x), true, "the gradients of step 2");
   };
   std::vector<std::string> errors = on_ranks(3, [&](Communicator& c) { train(c, 1); });
   CHECK(errors == std::vector<std::string>{"another rank", "the disk is full", "another rank"});
+  errors = on_ranks(  // the others end at once, not at this deadline
+      3, [&](Communicator& c) { train(c, 1, 0); }, 3600);
+  CHECK(errors == std::vector<std::string>{"the disk is full", "another rank", "another rank"});
+  errors = on_ranks(3, [&](Communicator& c) { train(c, 4); });
+  CHECK(errors[1] == "DataParallel: backward was called inside backward");
   errors = on_ranks(3, [&](Communicator& c) { train(c, 3); });
   CHECK(errors == std::vector<std::string>{"another rank", "a hook failed", "another rank"});
   errors = on_ranks(

@@ -201,6 +201,17 @@ TEST_CASE("Muon refuses what is no matrix, and gradients that are not finite", "
   CHECK(golden::same(matrix.detach(), ones({4, 3})));
 }
 
+TEST_CASE("Muon: cautious decay spares an element that the update does not move", "[optim][muon]") {
+  for (const bool cautious : {true, false}) {
+    const Tensor p = tensor({{1, -2}, {3, 4}}, float64).requires_grad_();
+    const Tensor before = p.detach().clone();
+    optim::Muon muon({{p}}, {.lr = 0.1, .weight_decay = 0.5, .cautious = cautious});
+    p.set_grad(zeros({2, 2}, float64));
+    muon.step();
+    CHECK(largest_difference(p, before * (cautious ? 1 : 0.95)) < 1e-15);
+  }
+}
+
 // ---- several optimisers as one ----
 
 namespace {
@@ -305,4 +316,38 @@ TEST_CASE("two optimisers of one kind keep their states apart", "[optim][muon]")
   for (const auto& [name, tensor] : both.state_dict()) names.push_back(name);
   CHECK(names ==
         std::vector<std::string>{"Lion.step", "Lion.exp_avg.0", "Lion2.step", "Lion2.exp_avg.0"});
+}
+
+TEST_CASE("CombinedOptimizer: learning rates of 0, and refusals", "[optim][muon]") {
+  const Pair together, apart;
+  const auto both = together.make();
+  both->set_lr(0);
+  together.set_grads(1), apart.set_grads(1);
+  both->step();
+  CHECK(golden::same(together.matrix, apart.matrix));
+  CHECK(golden::same(together.vector, apart.vector));
+  both->set_lr(0.02);  // the rates' ratio is that at construction
+  both->step();
+  optim::AdamW adamw({apart.vector}, {.lr = 0});
+  optim::Muon muon({{apart.matrix}}, {.lr = 0});
+  adamw.step(), muon.step();
+  adamw.set_lr(0.02), muon.set_lr(0.1);
+  adamw.step(), muon.step();
+  CHECK(golden::same(together.matrix, apart.matrix));
+  CHECK(golden::same(together.vector, apart.vector));
+  for (const double bad : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()})
+    CHECK_THROWS_WITH(both->set_lr(bad),
+                      Contains("CombinedOptimizer: expected a finite learning rate >= 0"));
+  CHECK(both->lr() == 0.02);
+
+  std::vector<std::unique_ptr<optim::Optimizer>> parts;
+  parts.push_back(std::make_unique<optim::AdamW>(optim::ParameterGroups{apart.vector},
+                                                 optim::AdamWOptions{.lr = 0}));
+  CHECK_THROWS_WITH(optim::CombinedOptimizer(std::move(parts)),
+                    "CombinedOptimizer: expected a learning rate > 0 of AdamW, got 0");
+  parts.clear();
+  parts.push_back(std::make_unique<optim::AdamW>(optim::ParameterGroups{apart.vector}));
+  parts.push_back(nullptr);
+  CHECK_THROWS_WITH(optim::CombinedOptimizer(std::move(parts)),
+                    "CombinedOptimizer: optimiser 1 is null");
 }

@@ -242,3 +242,50 @@ TEST_CASE("RMSprop: state, a variance that rounds below zero, options out of ran
   }
   CHECK_THROWS_WITH(optim::RMSprop({p}, {.eps = -1}), Contains("RMSprop: expected eps >= 0"));
 }
+
+TEST_CASE("optimisers take options at the bounds of their ranges, and none beyond", "[optim]") {
+  const Tensor w = ones({2, 2}).requires_grad_();
+  CHECK_NOTHROW(optim::RMSprop({w}, {.alpha = 0, .eps = 0}));
+  CHECK_NOTHROW(optim::Adagrad({w}, {.lr_decay = 0, .initial_sum = 0, .eps = 0}));
+  CHECK_NOTHROW(optim::Lion({w}, {.beta1 = 0, .beta2 = 0}));
+  CHECK_NOTHROW(optim::Muon({{w}}, {.momentum = 0, .steps = 1}));
+  CHECK_NOTHROW(optim::Muon({{w}}, {.steps = 100}));
+  CHECK_THROWS_WITH(optim::Muon({{w}}, {.momentum = -0.1}), Contains("Muon: expected 0 <= moment"));
+  CHECK_THROWS_WITH(optim::Muon({{w}}, {.steps = 101}), "Muon: expected 1 to 100 steps, got 101");
+  CHECK_NOTHROW(optim::newton_schulz(w, 1));
+  CHECK_NOTHROW(optim::newton_schulz(w, 100));
+  CHECK_THROWS_WITH(optim::newton_schulz(w, 101),
+                    "newton_schulz: expected 1 to 100 steps, got 101");
+  for (const double bad : {-0.1, 1.0, std::nan("")}) {
+    CHECK_THROWS_WITH(optim::Lion({w}, {.beta1 = bad}), Contains("Lion: expected betas in [0, 1)"));
+    CHECK_THROWS_WITH(optim::Lion({w}, {.beta2 = bad}), Contains("Lion: expected betas in [0, 1)"));
+  }
+  const std::string adagrad = "Adagrad: expected lr_decay, initial_sum and eps >= 0";
+  for (const double bad : {-0.1, std::nan("")}) {
+    CHECK_THROWS_WITH(optim::Adagrad({w}, {.lr_decay = bad}), Contains(adagrad));
+    CHECK_THROWS_WITH(optim::Adagrad({w}, {.initial_sum = bad}), Contains(adagrad));
+    CHECK_THROWS_WITH(optim::Adagrad({w}, {.eps = bad}), Contains(adagrad));
+  }
+  // A norm of 0 may be given too, and clips nothing.
+  w.set_grad(ones({2, 2}));
+  CHECK(optim::SGD({w}, {.lr = 1}).step({.max_grad_norm = 1, .grad_norm = 0}) == 0);
+  CHECK(golden::same(w.detach(), zeros({2, 2})));
+}
+
+TEST_CASE("a parameter that is frozen at first may be converted before its first update",
+          "[optim]") {
+  nn::Linear layer(2, 2);
+  layer.weight.requires_grad_(false);
+  const Tensor other = ones({2}).requires_grad_();
+  optim::AdamW adam({other, layer.weight});
+  layer.to(float64);
+  layer.weight.requires_grad_();
+  for (int step = 0; step < 2; ++step) {
+    layer.weight.set_grad(ones({2, 2}, float64));
+    adam.step();
+  }
+  const NamedTensors state = adam.state_dict();
+  CHECK(state[0].second.to_vector<int>() == std::vector<int>{0, 2});
+  CHECK(state[2].first == "exp_avg.1");
+  CHECK(state[2].second.dtype() == float64);
+}

@@ -146,3 +146,28 @@ TEST_CASE("Plateau: saved and restored, it continues unchanged", "[optim]") {
   CHECK_THROWS_WITH(schedule::Plateau({.patience = -1}), Contains("patience and cooldown >= 0"));
   CHECK_THROWS_WITH(schedule::Plateau({.threshold = -1}), Contains("expected threshold in [0, 1)"));
 }
+
+TEST_CASE("schedules: options left out have their defaults", "[optim]") {
+  CHECK(schedule::step(2, {.lr = 1}) == Approx(0.01));
+  CHECK(schedule::warmup_stable_decay(0, {.lr = 1, .decay = 2, .steps = 4}) == 1);
+  CHECK_THROWS_WITH(schedule::warmup_stable_decay(0, {.decay = 1}),
+                    Contains("warmup 0, decay 1, steps 0"));  // `steps` is required
+}
+
+TEST_CASE("Plateau: a tie, tiny reductions, and options at and beyond their bounds", "[optim]") {
+  using Rates = std::vector<double>;
+  // An equal loss is no improvement, whatever the threshold.
+  CHECK(rates({.lr = 1, .factor = 0.5, .patience = 0, .threshold = 0}, {2, 2, 1}) ==
+        Rates{1, 0.5, 0.5});
+  // As in PyTorch, a reduction by 1e-8 or less is skipped.
+  CHECK(rates({.lr = 3e-8, .factor = 0.5, .patience = 0}, {1, 1, 1, 1}) ==
+        Rates{3e-8, 1.5e-8, 1.5e-8, 1.5e-8});
+  CHECK_NOTHROW(schedule::Plateau({.lr = 0, .factor = 0, .patience = 0, .threshold = 0}));
+  const std::string rates_wanted = "schedule::Plateau: expected lr and min_lr >= 0";
+  CHECK_THROWS_WITH(schedule::Plateau({.lr = -1}), Contains(rates_wanted));
+  CHECK_THROWS_WITH(schedule::Plateau({.lr = INFINITY}), Contains(rates_wanted));
+  CHECK_THROWS_WITH(schedule::Plateau({.min_lr = -1}), Contains(rates_wanted));
+  CHECK_THROWS_WITH(schedule::Plateau({.factor = -0.1}), Contains("expected factor in [0, 1)"));
+  CHECK_THROWS_WITH(schedule::Plateau({.cooldown = -1}), Contains("patience and cooldown >= 0"));
+  CHECK_THROWS_WITH(schedule::Plateau({.threshold = 1}), Contains("expected threshold in [0, 1)"));
+}

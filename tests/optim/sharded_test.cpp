@@ -146,3 +146,50 @@ TEST_CASE("ShardedOptimizer: refusals", "[data_parallel]") {
   state.pop_back();
   CHECK_THROWS_WITH(optimizer.load_state_dict(state), Catch::Matchers::Contains("missing"));
 }
+
+TEST_CASE("ShardedOptimizer: each rank frees the state of the others' parameters",
+          "[data_parallel]") {
+  std::vector<int> freed(2), kept(2);
+  on_ranks(2, [&](Communicator& c) {
+    const Tensor a = ones({3, 2}).requires_grad_(), b = ones({2, 3}).requires_grad_();
+    auto adam = kinds[0].make({a, b});
+    NamedTensors state = adam->state_dict();
+    state.erase(state.begin());  // the counts of updates
+    const optim::ShardedOptimizer optimizer(std::move(adam), c);
+    for (const auto& [name, tensor] : state)
+      ++(tensor.is_sole_owner() ? freed : kept)[static_cast<size_t>(c.rank())];
+  });
+  CHECK(freed == std::vector<int>{2, 2});  // the two moments of one parameter
+  CHECK(kept == std::vector<int>{2, 2});
+}
+
+TEST_CASE("ShardedOptimizer: a step makes gathered states and saved weights outdated, on all ranks",
+          "[data_parallel]") {
+  std::vector<int> gathered(2), after(2), refused(2);
+  on_ranks(2, [&](Communicator& c) {
+    const auto rank = static_cast<size_t>(c.rank());
+    const std::vector<Tensor> params{ones({3}).requires_grad_(), ones({2}).requires_grad_()};
+    optim::ShardedOptimizer optimizer(kinds[0].make(params), c);
+    const auto missing = [&] {
+      int count = 0;
+      for (const auto& [name, tensor] : optimizer.state_dict()) count += !tensor.defined();
+      return count;
+    };
+    optimizer.gather_state();
+    gathered[rank] = missing();
+    std::vector<Tensor> losses;
+    for (const Tensor& p : params) losses.push_back(sum(p * p)), p.set_grad(ones_like(p));
+    optimizer.step();
+    after[rank] = missing();
+    for (const Tensor& loss : losses) {
+      try {
+        loss.backward();
+      } catch (const Error&) {
+        ++refused[rank];
+      }
+    }
+  });
+  CHECK(gathered == std::vector<int>{0, 2});
+  CHECK(after == std::vector<int>{2, 2});
+  CHECK(refused == std::vector<int>{2, 2});
+}

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "gradus/core/core.h"
+#include "gradus/nn/nn.h"
 #include "tests/golden/golden.h"
 
 using namespace gradus;
@@ -71,4 +72,24 @@ TEST_CASE("WeightAverage refuses bad decays and parameters", "[optim]") {
   CHECK_THROWS_WITH(optim::WeightAverage({p, p}), Contains("listed twice"));
   CHECK_THROWS_WITH(optim::WeightAverage({ones({2}, int64)}), Contains("float32 or float64"));
   CHECK_THROWS_WITH(optim::WeightAverage({Tensor()}), Contains("parameter 0"));
+}
+
+TEST_CASE("WeightAverage: with decay 0 the means are the weights", "[optim]") {
+  const Tensor p = tensor({1, 2}), q = tensor({3}, float64);
+  optim::WeightAverage average({p, q}, 0);
+  p.add_(tensor({4, 8})), q.mul_(2);
+  average.update();
+  CHECK(average.means()[0].to_vector<double>() == std::vector<double>{5, 10});
+  CHECK(average.means()[1].item() == 6);
+}
+
+TEST_CASE("WeightAverage refuses a parameter converted since, and backward one exchanged since",
+          "[optim]") {
+  nn::Linear layer(2, 2);
+  optim::WeightAverage average({layer.weight});
+  const Tensor loss = sum(layer.weight * layer.weight);
+  { const optim::WeightAverage::Applied applied(average); }
+  CHECK_THROWS_WITH(loss.backward(), Contains("changed in place"));
+  layer.to(float64);
+  CHECK_THROWS_WITH(average.update(), "WeightAverage: parameter 0 has become float64");
 }

@@ -18,6 +18,11 @@ TEST_CASE("printing", "[tensor]") {
   CHECK(arange(4).reshape({2, 1, 2}).to_string() ==
         "[[[0, 1]],\n"
         " [[2, 3]]]  int64 (2, 1, 2)");
+  CHECK(arange(8).reshape({2, 2, 2}).to_string() ==
+        "[[[0, 1],\n"
+        "  [2, 3]],\n"
+        " [[4, 5],\n"
+        "  [6, 7]]]  int64 (2, 2, 2)");
   CHECK(from_data(std::vector<bool>{true, false}, {2}).to_string() == "[ true, false]  bool (2,)");
   CHECK(empty({0}).to_string() == "[]  float32 (0,)");
   CHECK(empty({2, 0}).to_string() == "[[],\n []]  float32 (2, 0)");
@@ -55,6 +60,7 @@ TEST_CASE("printing: when numbers are written with exponents", "[tensor]") {
   CHECK(row({1e-4, 1}) == "[0.0001, 1.0000]");
   CHECK(row({-0.9e-4, 1}) == "[-9.0000e-05,  1.0000e+00]");
   CHECK(row({0.5, 4e7}) == "[       0.5000, 40000000.0000]");
+  CHECK(row({0.5, 5e7}) == "[       0.5000, 50000000.0000]");
   CHECK(row({0.25, 5e7}) == "[2.5000e-01, 5.0000e+07]");  // too far apart
   CHECK(row({1e9, INFINITY, NAN, 0}) == "[1.0000e+09,        inf,        nan, 0.0000e+00]");
   CHECK(row({NAN, -INFINITY}) == "[ nan, -inf]");

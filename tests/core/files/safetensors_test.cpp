@@ -116,6 +116,13 @@ TEST_CASE("safetensors: a file may hold no tensors", "[safetensors]") {
   CHECK(load_safetensors(folder / "empty").tensors.empty());
 }
 
+TEST_CASE("safetensors: a tensor may have as many axes as any tensor", "[safetensors]") {
+  TemporaryFolder folder;
+  const Tensor x = arange(6).reshape(Shape::filled(max_rank, 1).with(2, 3).with(-1, 2));
+  save_safetensors(folder / "deep", {{"x", x}});
+  check_same_bits<int64_t>(x, load_safetensors(folder / "deep").tensors.at(0).second);
+}
+
 TEST_CASE("safetensors: reads a file that Python wrote", "[safetensors]") {
   // Made by struct.pack("<Q", len(header)) + header + data, with json.dumps for the header and
   // struct.pack for the numbers.
@@ -209,8 +216,9 @@ TEST_CASE("safetensors: I8 with scales from another program is an int8 matrix if
   const std::string scales = std::string("\x80\x3f\x00\x3f\x00\xc0\x80\x3e", 8);
   const std::string data = std::string(32, '\3') + '\xfe' + std::string(32, '\1') + '\x7f' + scales;
   TemporaryFolder folder;
-  auto load = [&](const std::string& scales_entry, const std::string& shape = "[2, 33]") {
-    const std::string header = R"({"w": {"dtype": "I8", "shape": )" + shape +
+  auto load = [&](const std::string& scales_entry, const std::string& shape = "[2, 33]",
+                  const std::string& type = "I8") {
+    const std::string header = R"({"w": {"dtype": ")" + type + R"(", "shape": )" + shape +
                                R"(, "data_offsets": [0, 66]}, "w.scales": )" + scales_entry + "}";
     write_file_atomically(folder / "foreign", file_of(header, data));
     return load_safetensors(folder / "foreign").tensors;
@@ -225,12 +233,16 @@ TEST_CASE("safetensors: I8 with scales from another program is an int8 matrix if
   CHECK(fits[0].second.to(float32).to_vector<double>() == expected);
   for (const char* other : {R"({"dtype": "BF16", "shape": [4], "data_offsets": [66, 74]})",
                             R"({"dtype": "BF16", "shape": [4, 1], "data_offsets": [66, 74]})",
+                            R"({"dtype": "F16", "shape": [2, 2], "data_offsets": [66, 74]})",
                             R"({"dtype": "F32", "shape": [2, 1], "data_offsets": [66, 74]})"}) {
     CAPTURE(other);
     const auto apart = load(other);
     REQUIRE(apart.size() == 2);
     CHECK(apart[0].second.dtype() == int64);
   }
+  const auto without_sign = load(fitting, "[2, 33]", "U8");
+  REQUIRE(without_sign.size() == 2);
+  CHECK(without_sign[0].second.dtype() == int64);
   const auto no_matrix = load(fitting, "[2, 33, 1]");
   REQUIRE(no_matrix.size() == 2);
   CHECK(no_matrix[0].second.dtype() == int64);

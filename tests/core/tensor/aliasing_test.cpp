@@ -47,12 +47,28 @@ TEST_CASE("in-place ops on overlapping memory give what a copy of the source giv
   };
   check_as_copied(x, shifted(copy, 1), [](const Tensor& t) { return t; });
   check_as_copied(x, shifted(add, 3), [](const Tensor& t) { return t; });
+  auto meeting = [](auto op) {  // in one element
+    return
+        [=](const Tensor& to, const Tensor& from) { op(to.slice(0, 100), from.slice(0, 0, 101)); };
+  };
+  check_as_copied(randn({201}), meeting(copy), [](const Tensor& t) { return t; });
+  check_as_copied(randn({201}), meeting(add), [](const Tensor& t) { return t; });
   // Expected values computed by hand.
   const Tensor y = tensor({1, 2, 3, 4});
   y.slice(0, 1).copy_(y.slice(0, 0, 3));
   CHECK(values(y) == Values{1, 1, 2, 3});
   y.slice(0, 0, 2).add_(y.slice(0, 2));  // adjacent slices do not overlap
   CHECK(values(y) == Values{3, 4, 2, 3});
+}
+
+TEST_CASE("an expanded tensor may be written if no two of its elements share memory") {
+  const Tensor x = tensor({1, 2}), one = x.expand({1, 2}), none = scalar(1).expand({3, 0});
+  REQUIRE(one.strides()[0] == 0);
+  REQUIRE(none.strides()[0] == 0);
+  one.fill_(5);
+  CHECK(values(x) == Values{5, 5});
+  CHECK_NOTHROW(none.fill_(5));
+  CHECK_THROWS_WITH(x.expand({2, 2}).fill_(5), Contains("in place on an expanded tensor"));
 }
 
 TEST_CASE("a module loads a state that shares its own memory") {

@@ -407,6 +407,7 @@ TEST_CASE("to_dot draws the graph", "[autograd]") {
   const std::string named = to_dot(y, {{"a b", product}, {"{x}", a}});
   CHECK_THAT(named, Contains(R"([shape=record, label="{a\ b | 6}"])"));
   CHECK_THAT(named, Contains(R"([shape=record, label="{\{x\} | 2 | grad 4}"])"));
+  CHECK_THAT(to_dot(y, {{"a\nb", product}}), Contains(R"(label="{a b | 6}"])"));
   const Tensor pieces = randn({2, 3}).requires_grad_();
   CHECK_THAT(to_dot(sum(pieces.split(1, 0)[1])), Contains("{(2, 3)}") && Contains("\"split\""));
   CHECK_THROWS_WITH(to_dot(scalar(1)), "to_dot: the tensor does not require grad");

@@ -29,8 +29,16 @@ TEST_CASE("check_shape: names, sizes and any number of axes", "[checks]") {
                     "op: expected x (..., N, N), got (2, 3, 4)");
   CHECK_THROWS_WITH(check_shape("op", "bias", x, {"C"}), "op: expected bias (C,), got (2, 3, 4)");
   CHECK_THROWS_WITH(check_shape("op", "x", x, {}), "op: expected x (), got (2, 3, 4)");
+  CHECK_THROWS_WITH(check_shape("op", "x", zeros({}), {"A", "B", "..."}),
+                    "op: expected x (A, B, ...), got ()");
   CHECK_THROWS_WITH(check_shape("op", "x", {}, {"B"}),
                     "op: expected x (B,), got an undefined tensor");
+}
+
+TEST_CASE("the largest number of elements", "[checks]") {
+  constexpr int64_t most = INT64_MAX / 16;
+  CHECK(zeros({0, most}).shape() == Shape{0, most});  // sizes count although there is no element
+  CHECK_THROWS_WITH(zeros({0, most + 1}), Catch::Contains("too many elements in shape (0, "));
 }
 
 TEST_CASE("messages: the same in a program with another locale", "[checks]") {

@@ -116,6 +116,19 @@ TEST_CASE("a stored gradient carries no graph, whatever a hook returns", "[autog
   CHECK(y.grad().impl().storage != w.impl().storage);
 }
 
+TEST_CASE("the hook of an output that gets no gradient is not called", "[autograd]") {
+  const Tensor x = leaf({1, 2});
+  const auto pieces = x.split(1, 0);
+  int calls = 0;
+  pieces[1].register_hook([&](const Tensor& g) {
+    ++calls;
+    return g;
+  });
+  sum(pieces[0]).backward();
+  CHECK(calls == 0);
+  CHECK(values(x.grad()) == Values{1, 0});
+}
+
 TEST_CASE("hooks: errors", "[autograd]") {
   const Tensor x = leaf({1, 2});
   CHECK_THROWS_WITH(tensor({1}).register_hook([](const Tensor& g) { return g; }),

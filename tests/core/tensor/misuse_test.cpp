@@ -187,4 +187,5 @@ TEST_CASE("optimisers skip frozen parameters, and name a parameter that they ref
                     Contains("parameter 1 of shape (2,) shares memory with parameter 0"));
   const Tensor second = w.detach()[1].requires_grad_();
   optim::SGD({first, second});  // adjacent slices do not overlap
+  optim::SGD({second, first});
 }

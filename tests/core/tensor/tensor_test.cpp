@@ -157,6 +157,13 @@ TEST_CASE("conversion", "[tensor]") {
   CHECK(values(from_data(std::vector<bool>{true, false}, {2}).to(float64)) == Values{1, 0});
   CHECK(share_storage(x, x.to(float64)));
   CHECK(values(counting({2, 3}).mT().to(float64)) == Values{0, 3, 1, 4, 2, 5});
+  for (const int64_t at : {0, 1, 2}) {
+    const Tensor bad = zeros({3}), ids = ones({3}, int64);
+    bad[at].fill_(at == 1 ? 1e19 : NAN);
+    CHECK_THROWS_WITH(bad.to(int64), Contains("to: ") && Contains("does not fit"));
+    CHECK_THROWS_WITH(ids.copy_(bad), Contains("copy_: ") && Contains("does not fit"));
+    CHECK(values(ids) == Values{1, 1, 1});
+  }
 }
 
 TEST_CASE("item, data and to_vector", "[tensor]") {
