@@ -107,6 +107,17 @@ TEST_CASE("attention: the kernel for few queries without a gradient equals the f
   }
 }
 
+TEST_CASE("attention: keys hidden at both ends change no bits of the kernel for few queries") {
+  const Dtype dtype = GENERATE(float64, float32);
+  const NoGrad no_grad;
+  const auto in = operands({.batch = 9, .queries = 1, .keys = 29}, dtype);
+  Tensor mask = zeros({29}, boolean);
+  mask.slice(0, 3, 24).fill_(1);
+  const Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], {.mask = mask});
+  CHECK(same_bits(
+      y, scaled_dot_product_attention(in[0], in[1].slice(2, 3, 24), in[2].slice(2, 3, 24))));
+}
+
 TEST_CASE("attention: a query that attends to no key has output 0 and gradient 0") {
   const int64_t queries = GENERATE(2, 70);
   auto in = operands({.queries = queries, .keys = 6}, float32);
@@ -262,7 +273,8 @@ TEST_CASE("attention: gradients and gradients of gradients") {
 }
 
 TEST_CASE("attention: only the required gradients are computed") {
-  const auto all = operands({.queries = 70, .keys = 70}, float64);
+  const int64_t keys = GENERATE(70, 300);  // one tile of keys, and several parts
+  const auto all = operands({.queries = 70, .keys = keys}, float64);
   const auto whole = output_and_gradients(
       [](std::vector<Tensor> in) { return scaled_dot_product_attention(in[0], in[1], in[2]); },
       all);

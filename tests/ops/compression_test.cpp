@@ -150,6 +150,26 @@ TEST_CASE("linear and embedding compute with compressed weights", "[compression]
   CHECK_THROWS_WITH(embedding(table, from_data<int64_t>({10}, {1})), Contains("id 10"));
 }
 
+TEST_CASE("int8 weights of long rows, whose scales are read in stretches of 64", "[compression]") {
+  for (const int64_t k : {2048, 2049, 2080, 4133})  // 64 blocks of 32, and more
+    for (const int64_t m : {1, 5}) {
+      CAPTURE(k, m);
+      manual_seed(8);
+      const Tensor x = randn({m, k}), w = randn({3, k}).to(int8);
+      CHECK(difference(linear(x, w).to(float64), linear(rounded_to_16_bits(x), w.to(float64))) <
+            1e-5);
+    }
+}
+
+TEST_CASE("a scale of 2^-126, the smallest normal number, is not taken for 0", "[compression]") {
+  const float least = 0x1p-126f;
+  const Tensor w = from_data<float>({127 * least, -3 * least}, {1, 2});
+  CHECK(values(w.to(int8).to(float32)) == values(w));
+  // x is rounded to multiples of its largest element / 32767.
+  const Tensor x = full({1, 1}, 32767 * double{least}), one = full({1, 1}, 127).to(int8);
+  CHECK(linear(x, one).item() == 127 * 32767 * double{least});
+}
+
 TEST_CASE("a row of x with a NaN or an infinity makes its own row of y not finite, and no other",
           "[compression]") {
   const Dtype dtype = GENERATE(bfloat16, int8);

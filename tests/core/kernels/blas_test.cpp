@@ -4,10 +4,13 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <regex>
 #include <thread>
 #include <vector>
 
+#include "gradus/core/kernels/products/product.h"
 #include "gradus/core/runtime/error.h"
 #include "gradus/core/runtime/parallel.h"
 #include "gradus/core/runtime/random.h"
@@ -129,6 +132,23 @@ TEST_CASE("gemm accepts empty matrices, and an empty sum gives zeros", "[blas]")
   CHECK(c == std::vector<float>(6, 0.0f));
 }
 
+TEST_CASE("gemm with an empty sum calls back once; gemm_serial clears C or leaves it", "[blas]") {
+  const std::vector<float> a{0}, before{1, 2, 3, 4, 5, 6};
+  std::vector<float> c = before;
+  std::vector<blas::Tile> tiles;
+  blas::gemm(product({false, false, 2, 3, 0}, a, a, c), [&](const blas::Tile& tile) {
+    tiles.push_back(tile);
+    CHECK(c == std::vector<float>(6, 0.0f));
+  });
+  REQUIRE(tiles.size() == 1);
+  CHECK((tiles[0].row == 0 && tiles[0].rows == 2 && tiles[0].col == 0 && tiles[0].cols == 3));
+  c = before;
+  blas::gemm_serial(product({false, false, 2, 3, 0, true}, a, a, c));
+  CHECK(c == before);
+  blas::gemm_serial(product({false, false, 2, 3, 0}, a, a, c));
+  CHECK(c == std::vector<float>(6, 0.0f));
+}
+
 TEST_CASE("gemm calls back once for each element of C, when it is final", "[blas]") {
   for (const auto& s : sizes) {
     const Case t{false, true, s[0], s[1], s[2]};
@@ -160,15 +180,19 @@ TEST_CASE("gemm refuses bad sizes", "[blas]") {
   CHECK_THROWS_WITH(run(2, 2, 4, 3), Catch::Contains("gemm: row stride of A is 3"));
   CHECK_THROWS_WITH(run(int64_t{1} << 31, 2, 2, 2), Catch::Contains("exceed BLAS's limit"));
   CHECK_NOTHROW(run(1, 2, 2, 0));  // the stride of a single row is not used
+  CHECK_NOTHROW(run(INT32_MAX, 0, 2, 2));
+  CHECK_THROWS_WITH(run(int64_t{INT32_MAX} + 1, 0, 2, 2), Catch::Contains("exceed BLAS's limit"));
 }
 
-TEST_CASE("gemm gives the same bits on one and two threads", "[blas]") {
+TEMPLATE_TEST_CASE("gemm gives the same bits on one and two threads", "[blas]", float, double) {
   const int before = num_threads();
   for (const auto& s : sizes) {
     for (int bits = 0; bits < 4; ++bits) {
       const Case t{(bits & 1) != 0, (bits & 2) != 0, s[0], s[1], s[2]};
-      const auto a = random_values<float>(t.m * t.k, 1), b = random_values<float>(t.k * t.n, 2);
-      std::vector<float> one(static_cast<size_t>(t.m * t.n)), two = one;
+      auto a = random_values<TestType>(t.m * t.k, 1);
+      const auto b = random_values<TestType>(t.k * t.n, 2);
+      for (TestType& x : a) x /= 3;  // so that sums are rounded in float64 too
+      std::vector<TestType> one(static_cast<size_t>(t.m * t.n)), two = one;
       set_num_threads(1);
       blas::gemm(product(t, a, b, one));
       set_num_threads(2);
@@ -213,10 +237,21 @@ TEST_CASE("gemm works inside parallel regions and on the user's own threads", "[
 TEST_CASE("describe names the BLAS and its kernels", "[blas]") {
   const std::string text = blas::describe();
   CAPTURE(text);
-  CHECK(text.find("BLAS") != std::string::npos);
+  if (text.starts_with("OpenBLAS"))
+    CHECK(std::regex_match(text, std::regex("OpenBLAS [0-9.]+\\S* \\((serial|pthread|openmp)\\), "
+                                            "kernels \\w+: [^;]+(; OpenBLAS had taken \\w+)?"
+                                            "(; float32 products by a kernel of our own)?"
+                                            "; (no )?bfloat16 products.*")));
+  else
+    CHECK(text.starts_with("CBLAS, not OpenBLAS"));
+  const bool own = text.find("; float32 products by a kernel of our own") != std::string::npos;
+  CHECK(own == (kernel::vector_bytes == 64));
+  const bool without = text.find("; no bfloat16 products") != std::string::npos;
+  CHECK(without == !kernel::bfloat16_products);
   // "OpenBLAS 0.3.21 (pthread), kernels SkylakeX: the widest for this CPU; OpenBLAS had taken Prescott"
   const size_t had = text.find("OpenBLAS had taken ");
   if (had == std::string::npos) return;
-  const std::string before = text.substr(text.rfind(' ') + 1);
+  const size_t name = had + std::string("OpenBLAS had taken ").size();
+  const std::string before = text.substr(name, text.find(';', name) - name);
   CHECK(text.find("kernels " + before + ':') == std::string::npos);
 }

@@ -154,6 +154,23 @@ TEST_CASE("exponentials and logarithms at special values", "[kernel][math]") {
   CHECK((nan_at_nan(exp) && nan_at_nan(log) && nan_at_nan(log1p) && nan_at_nan(expm1)));
 }
 
+TEST_CASE("elementary functions at the exact bounds between their branches", "[kernel][math]") {
+  auto exp = [](auto x) { return kernel::exp(x); };
+  auto log = [](auto x) { return kernel::log(x); };
+  auto tanh = [](auto x) { return kernel::tanh(x); };
+  auto error = [](float x, auto f) { return ulps(at(x, f), f(static_cast<double>(x))); };
+
+  const float least = -0x1.5d589ep+6f, most = 0x1.62e42ep+6f;
+  CHECK(at(least, exp) > smallest);  // the last that is not denormal
+  CHECK(error(least, exp) <= bound(1));
+  CHECK(at(std::nextafter(least, -inf), exp) == 0);
+  CHECK(at(most, exp) < inf);  // the last that does not overflow
+  CHECK(error(most, exp) <= bound(1));
+  CHECK(at(std::nextafter(most, inf), exp) == inf);
+  CHECK(error(smallest, log) <= bound(1));
+  for (const float x : {0.3f, -0.3f}) CHECK(error(x, tanh) <= bound(2));  // from here, by exp
+}
+
 TEST_CASE("tanh, erf, sigmoid, softplus, sin and cos at special values", "[kernel][math]") {
   auto tanh = [](float x) { return kernel::tanh(x); };
   auto erf = [](float x) { return kernel::erf(x); };

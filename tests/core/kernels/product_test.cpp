@@ -79,7 +79,8 @@ TEST_CASE("choose_product: row dots for few rows and for a vector if both are re
   CHECK_FALSE(is_row_dots(strided));
 }
 
-TEST_CASE("choose_product: attention, convolution and recurrent layers", "[product]") {
+TEST_CASE("choose_product: attention, convolution, recurrent layers and compressed weights",
+          "[product]") {
   const auto choose = [](const ProductShape& p) { return choose_product(p, float32, avx2); };
   ProductShape tiles{.operands = ProductOperands::tiles, .m = 3, .n = 100, .k = 64};
   CHECK(choose(tiles) == ProductKernel::row_dots);
@@ -93,6 +94,12 @@ TEST_CASE("choose_product: attention, convolution and recurrent layers", "[produ
   windows.disjoint = true;
   CHECK(choose(windows) == ProductKernel::blas);
   CHECK(choose_product(windows, float32, avx512) == ProductKernel::panel);
+
+  ProductShape compressed{
+      .operands = ProductOperands::compressed, .m = few_compressed_rows, .n = 100, .k = 64};
+  CHECK(choose(compressed) == ProductKernel::compressed_dots);
+  compressed.m = few_compressed_rows + 1;
+  CHECK(choose(compressed) == ProductKernel::blas);
 
   CHECK(choose({.operands = ProductOperands::packed}) == ProductKernel::packed_panel);
 }

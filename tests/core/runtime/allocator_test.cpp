@@ -73,6 +73,20 @@ TEST_CASE("blocks are aligned, and waste at most an eighth", "[memory]") {
   }
 }
 
+TEST_CASE("large blocks waste at most a 64th", "[memory]") {
+  for (int64_t bytes : {1 << 25, (1 << 25) + 1, (1 << 25) + (1 << 19), (1 << 25) + (1 << 19) + 1,
+                        100'000'000, 1 << 27, (1 << 27) + 1}) {
+    CAPTURE(bytes);
+    const int64_t before = memory_stats().live;
+    const Storage s(bytes);
+    s.data()[bytes - 1] = std::byte{7};
+    const int64_t taken = memory_stats().live - before;
+    CHECK(taken >= bytes);
+    CHECK(taken <= bytes + bytes / 64);
+  }
+  release_cached_memory();
+}
+
 TEST_CASE("live and peak are exact", "[memory]") {
   const int64_t live = memory_stats().live;
   reset_peak_memory();
@@ -144,6 +158,29 @@ TEST_CASE("a large model's memory returns to the system while a small one runs",
   forget_peak();
   CHECK(memory_stats().live == live);
   CHECK(memory_stats().cached <= (live + (1 << 20)) / 4 * 5 + (20 << 20));
+}
+
+TEST_CASE("a peak is recent until 64 times as much has been freed, and longer", "[memory]") {
+  if (!caches()) return;
+  constexpr int64_t megabyte = 1 << 20;
+  forget_peak();
+  {
+    std::vector<std::unique_ptr<Storage>> large;
+    for (int i = 0; i < 64; ++i) large.push_back(std::make_unique<Storage>(megabyte));
+  }
+  for (const int peaks : {20, 50}) {  // 20, then 70 in all
+    for (int i = 0; i < 64 * peaks; ++i) Storage block(megabyte);
+    CHECK(memory_stats().cached >= 64 * megabyte);
+  }
+}
+
+TEST_CASE("the peak of live memory is kept while the recent peak is forgotten", "[memory]") {
+  if (!caches()) return;
+  const int64_t live = memory_stats().live;
+  reset_peak_memory();
+  { Storage block(1 << 23); }
+  forget_peak();
+  CHECK(memory_stats().peak == live + (1 << 23));
 }
 
 TEST_CASE("repeating the same allocations needs no memory from the system", "[memory]") {
@@ -228,6 +265,11 @@ TEST_CASE("impossible sizes throw and change nothing", "[memory]") {
   CHECK_THROWS_AS(Storage(int64_t{1} << 60), Error);
   CHECK_THROWS_WITH(Scratch<double>(INT64_MAX / 2), Catch::Contains("elements of 8 bytes"));
   CHECK_THROWS_AS(Scratch<double>(INT64_MIN), Error);
+  const int64_t most = int64_t{1} << 47;  // bytes
+  CHECK_THROWS_WITH(Storage(most),
+                    Catch::Contains("storage: cannot allocate 140737488355328 bytes"));
+  CHECK(array_bytes(most / 8, 8) == most);
+  CHECK_THROWS_WITH(array_bytes(most / 8 + 1, 8), Catch::Contains("elements of 8 bytes"));
   if (caches()) {
     reset_peak_memory();
     CHECK_THROWS_WITH(Storage(int64_t{1} << 46),
@@ -253,6 +295,19 @@ TEST_CASE("cached memory is released when the system refuses more", "[memory][fo
           } catch (const Error&) {
             return 1;
           }
+        }) == 0);
+}
+#endif
+
+#if defined(__linux__)
+TEST_CASE("large blocks take no more of the address space than their size", "[memory][fork]") {
+  if (!caches()) return;
+  CHECK(in_child([] {
+          release_cached_memory();
+          limit_memory(140 << 20);
+          std::vector<std::unique_ptr<Storage>> blocks;  // aligned to 2 MB
+          for (int i = 0; i < 40; ++i) blocks.push_back(std::make_unique<Storage>(3 << 20));
+          return 0;
         }) == 0);
 }
 #endif

@@ -276,6 +276,13 @@ TEST_CASE("the profiler counts the outermost op", "[profiler]") {
   CHECK(table.find("total") != std::string::npos);
 }
 
+TEST_CASE("an empty profile's table has a header and a total of nothing", "[profiler]") {
+  const std::vector<std::string> lines = lines_of(Profile().table());
+  REQUIRE(lines.size() == 2);
+  CHECK(words_of(lines[1]) ==
+        std::vector<std::string>{"total", "0", "0.000", "0.000", "-", "-", "0.0%"});
+}
+
 TEST_CASE("a profile may end before a scope that it has begun to count", "[profiler]") {
   auto profile = std::make_unique<Profile>();
   ProfileScope scope("op");

@@ -178,6 +178,12 @@ TEST_CASE("draws longer than a chunk read the next words too", "[random]") {
   }
 }
 
+TEST_CASE("dropout keeps an element whose number equals p", "[random]") {
+  manual_seed(5);
+  const double p = uniform24(default_generator().state(), 0);
+  CHECK(dropout(ones({4}), p)[0].item() == Approx(1 / (1 - p)));
+}
+
 TEST_CASE("consecutive draws share no numbers", "[random]") {
   manual_seed(77);
   for (int64_t n : {1, 3, 4, 5, 1000}) {
