@@ -6,6 +6,7 @@
 #include <set>
 
 #include "gradus/gradus.h"
+#include "gradus/models/data/draws.h"
 #include "tests/support/compare.h"
 
 using namespace gradus;
@@ -56,6 +57,7 @@ TEST_CASE("batches: each row once per epoch, the same rows for every tensor", "[
   CHECK(rows_of(models::Batches({y}, {.size = 3, .shuffle = false})) == counted(10));
   CHECK(models::Batches({y}, {.size = 100}).at(0)[0].numel() == 10);
   CHECK(models::Batches({y}).size() == 1);
+  CHECK(models::Batches({y}, {.size = 1}).size() == 10);
   const Tensor mask = y > 4;
   const models::Batches three({x, y, mask}, {.size = 10});
   const auto [a, b, c] = three.at(0);
@@ -79,6 +81,7 @@ TEST_CASE("batches: the order depends only on seed and epoch", "[data]") {
   set_num_threads(before);
   CHECK(rows_of(models::Batches({y}, {.size = 100, .seed = 3})) == first);  // for any batch size
   CHECK(rows_of(models::Batches({y}, {.size = 7, .seed = 4})) != first);
+  CHECK(rows_of(models::Batches({y})) == rows_of(models::Batches({y}, {.seed = 0})));
   std::set<Ids> orders;
   for (int64_t epoch = 0; epoch < 20; ++epoch) orders.insert(rows_of(batches, epoch));
   CHECK(orders.size() == 20);
@@ -120,6 +123,27 @@ TEST_CASE("batches: bad arguments are refused", "[data]") {
   const models::Batches batches({x}, {.size = 2});
   CHECK_THROWS_WITH(batches.epoch(0)[2], "Batches: batch 2 is outside [0, 2)");
   CHECK_THROWS_WITH(batches.epoch(0)[-1], "Batches: batch -1 is outside [0, 2)");
+  constexpr int64_t epochs = int64_t{1} << 31, rows = int64_t{1} << 32;
+  CHECK_THROWS_WITH(batches.epoch(epochs), Contains("expected an epoch in [0, 2147483648)"));
+  CHECK(batches.epoch(epochs - 1).size() == 2);
+  const Tensor one = zeros({1});  // expanded tensors take no memory
+  CHECK_THROWS_WITH(models::Batches({one.expand({rows})}), Contains("rows are too many"));
+  CHECK(models::Batches({one.expand({rows - 1})}, {.size = rows}).size() == 1);
   CHECK_THROWS_AS(batches.at(-1), Error);
   CHECK_THROWS_AS(batches.epoch(-1), Error);
+}
+
+TEST_CASE("draws: the words of Philox in pairs, one block after another", "[data]") {
+  const RandomKey key{5, uint64_t{7} << 32};
+  std::vector<uint64_t> numbers;
+  for (const uint64_t block : {0, 1, 2}) {
+    const auto words = philox(key, block);
+    numbers.push_back(uint64_t{words[0]} << 32 | words[1]);
+    numbers.push_back(uint64_t{words[2]} << 32 | words[3]);
+  }
+  models::internal::Draws integers(key), fractions(key);
+  for (const uint64_t number : numbers) {
+    CHECK(integers.below(1000003) == static_cast<int64_t>(number % 1000003));
+    CHECK(fractions.uniform() == std::ldexp(static_cast<double>(number >> 11), -53));
+  }
 }

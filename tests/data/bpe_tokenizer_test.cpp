@@ -143,6 +143,9 @@ TEST_CASE("BPE: special tokens have the first ids and are never encoded from tex
                     Contains("expected a vocab_size from 258"));
   CHECK_THROWS_WITH(BPETokenizer::train("aa", {.vocab_size = 300, .special = {"a"}}),
                     "BPETokenizer: token \"a\" is in the vocabulary twice");
+  constexpr int64_t too_many = int64_t{1} << 31;
+  CHECK_THROWS_WITH(BPETokenizer::train("aa", {.vocab_size = too_many}), Contains("to 2^31 - 1"));
+  CHECK(BPETokenizer::train("aa", {.vocab_size = too_many - 1}).vocab_size() == 256);
   CHECK_THROWS_WITH(BPETokenizer::train("aa", {.vocab_size = 300, .min_count = 0}),
                     Contains("min_count"));
 }
@@ -274,6 +277,9 @@ TEST_CASE("BPE: merges that contradict their vocabulary are refused", "[tokenize
           "line 5 expected two tokens with a space between, got \"\"");
   refused([](auto& f) { f.merges += "a  b\n"; },
           "line 5 expected two tokens with a space between, got \"a  b\"");
+  for (const std::string line : {"a ", " b"})
+    refused([&](auto& f) { f.merges += line + '\n'; },
+            "line 5 expected two tokens with a space between, got \"" + line + '"');
   refused([](auto& f) { f.merges += "a b c\n"; },
           "line 5 expected two tokens with a space between, got \"a b c\"");
   refused([](auto& f) { f.merges += "ab\n"; },

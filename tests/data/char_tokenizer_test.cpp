@@ -52,7 +52,7 @@ TEST_CASE("CharTokenizer: bad input is refused", "[tokenizer]") {
   for (const char* bad :
        {"\x80", "\xbf", "\xc3", "\xc3z", "\xc0\x80", "\xc1\xbf", "\xe2\x82", "\xe2\x82z",
         "\xe0\x9f\xbf", "\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x9d\x84", "\xf0\x8f\xbf\xbf",
-        "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xff"})
+        "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xf8\x90\x80\x80", "\xbf\xbf", "\xff"})
     CHECK_THROWS_WITH(models::CharTokenizer("ab" + std::string(bad)),
                       "CharTokenizer: expected UTF-8, got an invalid sequence at byte 2");
 }
@@ -123,6 +123,7 @@ TEST_CASE("special tokens: the first ids, never encoded from text, decoded by na
   CHECK_THROWS_WITH(tokenizer.encode("a\xff"),
                     "encode: expected UTF-8, got an invalid sequence at "
                     "byte 1");
+  CHECK(models::CharTokenizer("abc", {"[UNK]"}).encode("xa") == std::vector<int64_t>{0, 1});
   const models::CharTokenizer strict("abc", {"[PAD]"});
   CHECK_THROWS_WITH(strict.encode("x"),
                     "encode: character \"x\" at byte 0 is not among the 4 of "

@@ -84,6 +84,23 @@ TEST_CASE("conversations are packed into rows, and only answers are learned", "[
   CHECK_FALSE(same(Split::train, 7, 3, 2));
 }
 
+TEST_CASE("conversations fill a row to its last token", "[chat]") {
+  const auto& plain = models::chat_template("plain");
+  const int64_t length = std::ssize(around) + 2 - 1;
+  const std::vector<Conversation> four{pair("a", "x"), pair("b", "y"), pair("c", "z"),
+                                       pair("d", "w")};
+  const ChatData one(four, tokenizer, plain, length), two(four, tokenizer, plain, 2 * length);
+  CHECK(one.num_examples() == 4);
+  CHECK(one.num_rows() == 4);
+  CHECK(two.num_rows() == 2);
+  CHECK(ChatData(four, tokenizer, plain, 2 * length - 1).num_rows() == 4);
+  CHECK_THROWS_WITH(ChatData(four, tokenizer, plain, length - 1), Contains("none of 4"));
+  const auto drawn = two.random_batch(Split::train, 10, 1, 0);
+  for (int64_t row = 0; row < 10; ++row) CHECK(examples(drawn, row).size() == 2);
+  CHECK_THROWS_WITH(two.rows(0, 0), Contains("expected rows from 0 to 1"));
+  CHECK_THROWS_WITH(two.rows(-1, 1), Contains("expected rows from 0 to 1"));
+}
+
 TEST_CASE("conversations that cannot be used are refused", "[chat]") {
   const auto& plain = models::chat_template("plain");
   CHECK_THROWS_WITH(ChatData({pair("a", "b")}, tokenizer, plain, 5),

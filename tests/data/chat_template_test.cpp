@@ -73,6 +73,37 @@ TEST_CASE("conversations are written as their models' templates say", "[chat]") 
   }
 }
 
+namespace {
+
+/// A tokenizer whose texts begin with <s> and that encodes a text as one token, numbered in order.
+struct WholeTexts : models::CharTokenizer {
+  mutable std::vector<std::string> texts{};
+  WholeTexts() : CharTokenizer("a", {"<s>", "</s>"}) {}
+  std::vector<int64_t> begin_ids() const override { return {special("<s>")}; }
+  std::vector<int64_t> encode(const std::string& text) const override {
+    texts.push_back(text);
+    return {99 + std::ssize(texts)};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a conversation begins with one <s>, and adjacent texts are encoded together", "[chat]") {
+  using Texts = std::vector<std::string>;
+  using Ids = std::vector<int64_t>;
+  const WholeTexts llama2, mistral;
+  // Llama 2's template begins with <s>, Mistral's does not.
+  const auto two = encode_chat(llama2, chat_template("llama2"), talk, true);
+  CHECK(llama2.texts ==
+        Texts{"[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHi [/INST]", "Yo ", "[INST] <s>? [/INST]"});
+  CHECK(two.ids == Ids{0, 100, 101, 1, 0, 102});
+  CHECK(two.answers == std::vector<bool>{false, false, true, true, false, false});
+  const auto three = encode_chat(mistral, chat_template("mistral"), talk, true);
+  CHECK(mistral.texts == Texts{"[INST] Be brief.\n\nHi [/INST]", "Yo", "[INST] <s>? [/INST]"});
+  CHECK(three.ids == Ids{0, 100, 101, 1, 102});
+  CHECK(three.answers == std::vector<bool>{false, false, true, true, false});
+}
+
 TEST_CASE("a conversation that cannot be written is refused", "[chat]") {
   const auto tokenizer = characters({});
   auto error = [&](const models::Conversation& conversation, bool ask = false) {
@@ -110,6 +141,13 @@ TEST_CASE("a model folder's chat template is found", "[chat]") {
   CHECK(found() == "plain");
   CHECK(found({"<|im_start|>"}) == "chatml");
   CHECK(found({"<|start_header_id|>"}) == "llama3");
+  for (const char* without : {R"({"model_max_length": 5})", R"({"chat_template": ["[INST]"]})"}) {
+    write_file_atomically(dir + "/tokenizer_config.json", without);
+    CHECK(found() == "plain");
+  }
+  std::filesystem::remove(dir + "/tokenizer_config.json");
+  write_file_atomically(dir + "/text.json", R"({"chat_template": "[INST]"})");
+  CHECK(found() == "mistral");
   auto with = [&](const std::string& jinja) {
     write_file_atomically(dir + "/tokenizer_config.json",
                           R"({"model_max_length": 5, "chat_template": ")" + jinja + "\"}");

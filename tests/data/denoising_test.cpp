@@ -70,6 +70,9 @@ TEST_CASE("denoising: a batch by hand", "[denoising]") {
   CHECK(padded.source_lengths.to_vector<int64_t>() == Ids{6, 2});
   CHECK(padded.inputs.shape() == Shape{2, 8});
   CHECK(tokenizer.decode(row(padded.targets, 0, -100)) == "[X0]a[X1]c[X2]f[X3][END]");
+  const DenoisingData two("ab\nc\n", tokenizer, options);
+  CHECK(two.report().train == 1);
+  CHECK(two.sequence(Split::train, 0) == tokenizer.encode("ab"));
   CHECK_THROWS_WITH(data.sequence(Split::train, 4), Contains("outside [0, 4)"));
   CHECK_THROWS_WITH(data.pairs(Split::validation, 0, 1), Contains("outside [0, 0)"));
   CHECK_THROWS_WITH(data.random_batch(Split::validation, 1, 1, 0), Contains("held out"));
@@ -138,6 +141,27 @@ TEST_CASE("denoising: batches depend only on their arguments", "[denoising]") {
   // A pair is the same in every batch; each pair has its own spans.
   const auto one = data.pairs(Split::validation, 4, 1), more = data.pairs(Split::validation, 3, 5);
   CHECK(row(one.targets, 0, -100) == row(more.targets, 1, -100));
+  // The two splits remove other spans.
+  std::string alphabets;  // 20 rotated alphabets
+  for (int i = 0; i < 20; ++i) {
+    for (int k = 0; k < 26; ++k) alphabets += static_cast<char>('a' + (i + k) % 26);
+    alphabets += '\n';
+  }
+  const DenoisingData halves(alphabets, tokenizer, {.validation = 0.5});
+  auto gaps = [&](Split split) {
+    const Ids source = halves.pairs(split, 0, 10).source.to_vector<int64_t>();
+    Ids places;
+    for (size_t i = 0; i < source.size(); ++i)
+      if (source[i] == tokenizer.special("[X0]")) places.push_back(static_cast<int64_t>(i));
+    return places;
+  };
+  CHECK(gaps(Split::train).size() == 10);
+  CHECK(gaps(Split::train) != gaps(Split::validation));
+  auto seeded = [&](const models::DenoisingOptions& options) {
+    return DenoisingData(alphabets, tokenizer, options).sequence(Split::validation, 0);
+  };
+  CHECK(seeded({}) == seeded({.seed = 0}));
+  CHECK(seeded({}) != seeded({.seed = 1}));
   // The spans of a line differ between batches.
   const std::string line = "abcdefghijklmnopqrstuvwxyz";
   const DenoisingData single(line, tokenizer, {.validation = 0});

@@ -67,6 +67,10 @@ TEST_CASE("Hugging Face BPE: special and added tokens", "[tokenizer]") {
   CHECK(qwen2->begin_ids().empty());
   CHECK_FALSE(qwen2->has_special("<think>"));
   CHECK(qwen2->encode("<think>").size() == 1);
+  const auto& added = dynamic_cast<const models::HuggingFaceBPE&>(*qwen2);
+  CHECK(added.added("<think>") == qwen2->encode("<think>")[0]);
+  CHECK(added.added("<|im_end|>") == qwen2->special("<|im_end|>"));
+  CHECK(added.added("the") == -1);
   CHECK(qwen2->encode("<|im_end|>").size() > 1);
   CHECK(qwen2->encode("e\xcc\x81t\xc3\xa9") == qwen2->encode("\xc3\xa9t\xc3\xa9"));  // NFC
 
@@ -106,6 +110,36 @@ TEST_CASE("Hugging Face BPE: the words of Llama 3's, Qwen 2's and SmolLM2's rule
   CHECK(words(text, WordRule::qwen2) == "I|'LL| | go| |1|2|3|4|5| (|now|).\n\n| | x| \n| y|  |");
   CHECK(words("a  12 b", WordRule::digits) == "a|  |1|2| b|");
   CHECK(words("a  12 b", WordRule::gpt2) == "a| | 12| b|");
+}
+
+TEST_CASE("Hugging Face BPE: where a text of characters begins with a space", "[tokenizer]") {
+  // Texts by decoded tokens; "</s>" divides them.
+  auto tokens = [](const char* scheme, const std::string& text) {
+    json file = json_in(file_of("mistral"));
+    file["pre_tokenizer"]["prepend_scheme"] = scheme;
+    file["decoder"]["decoders"].erase(size_t{3});  // keeps a space at the beginning
+    const auto tokenizer = tokenizer_of(file);
+    return tokenizer->decode(tokenizer->encode_with_special(text));
+  };
+  CHECK(tokens("always", "a</s>b") == " a</s> b");
+  CHECK(tokens("first", "a</s>b") == " a</s>b");
+  CHECK(tokens("never", "a</s>b") == "a</s>b");
+  for (const char* scheme : {"always", "first", "never"})
+    CHECK(tokens(scheme, " a</s> b") == " a</s> b");
+}
+
+TEST_CASE("Hugging Face BPE: a text may be cut at a space between two letters", "[tokenizer]") {
+  const auto llama3 = models::load_tokenizer(file_of("llama3"));
+  CHECK(llama3->may_cut("ab cd", 2));
+  CHECK(llama3->may_cut("\u00e9 \u00e9", 2));
+  for (const char* text : {"1 a", "a 1", "a\nb", "! a", "a !"})
+    CHECK_FALSE(llama3->may_cut(text, 1));
+  CHECK_FALSE(llama3->may_cut(" ab", 0));
+  CHECK_FALSE(models::load_tokenizer(file_of("mistral"))->may_cut("ab cd", 2));
+  json file = json_in(file_of("qwen2"));
+  CHECK(tokenizer_of(file)->may_cut("ab cd", 2));
+  file["added_tokens"][3]["content"] = "b c";  // an ordinary token
+  CHECK_FALSE(tokenizer_of(file)->may_cut("ab cd", 2));
 }
 
 TEST_CASE("Hugging Face BPE: saved and loaded unchanged", "[tokenizer]") {
@@ -167,6 +201,16 @@ TEST_CASE("Hugging Face BPE: another form is refused by its entry", "[tokenizer]
              Contains("added_tokens: \"<think>\": normalized: expected false"));
   CHECK_THAT(refused("llama2", "/post_processor/single/0/SpecialToken/id", "<b>"),
              Contains("post_processor: \"<b>\" is not a special token"));
+  const json begin = {{"SpecialToken", {{"id", "<s>"}}}}, a = {{"Sequence", {{"id", "A"}}}},
+             b = {{"Sequence", {{"id", "B"}}}};
+  for (const json& single : {json{begin, a, begin}, json{begin, a, a}, json{begin, b}})
+    CHECK_THAT(refused("llama2", "/post_processor/single", single),
+               Contains("post_processor.single: expected tokens before a text A"));
+  CHECK_THAT(refused("llama2", "/post_processor/single", json::array({begin})),
+             Contains("post_processor.single: expected a text A"));
+  CHECK_THAT(refused("qwen2", "/added_tokens/3/content", ""), Contains("got an empty one"));
+  CHECK_THAT(refused("llama2", "/model/merges/3", json_in(file_of("llama2"))["model"]["merges"][0]),
+             Contains("is given twice"));
   CHECK_THAT(refused("llama2", "/post_processor/type", "RobertaProcessing"),
              Contains("post_processor: expected tokens before a text at most"));
 }

@@ -102,6 +102,10 @@ TEST_CASE("read_idx: a compressed file reads like the plain one", "[images]") {
   CHECK(x.shape() == Shape{70, 500});
   CHECK(difference(models::read_idx(folder / "x.gz"), x) == 0);
   CHECK(difference(models::read_idx(folder / "x"), x) == 0);  // only x.gz exists
+  // A file may be much larger than its compressed form.
+  const std::string zeros(1 << 16, '\0');
+  write_file_atomically(folder / "w", gzip(idx({1 << 16}, zeros)));
+  CHECK(models::read_idx(folder / "w").shape() == Shape{1 << 16});
   // A gzip file may have any name and several members, here one empty and one that ends within the
   // header.
   write_file_atomically(folder / "y", gzip(plain.substr(0, 7)) + gzip("") + gzip(plain.substr(7)));
@@ -187,4 +191,29 @@ TEST_CASE("read_mnist: training and test files", "[images]") {
   write_file_atomically(folder / "train-images-idx3-ubyte", idx({3, 3, 3}, noise(27)));
   write_file_atomically(folder / "train-labels-idx1-ubyte", idx({3}, "\1\1\4"));
   CHECK_THROWS_WITH(models::read_mnist(dir), Contains("images of two sizes"));
+}
+
+TEST_CASE("read_idx_images: how many classes there are", "[images]") {
+  const TemporaryFolder folder;
+  const std::string images = folder / "images", labels = folder / "labels";
+  write_file_atomically(images, idx({2, 1, 1}, "ab"));
+  write_file_atomically(labels, idx({2}, bytes_of({0, 255})));
+  CHECK(models::read_idx_images(images, labels, 256).classes() == 256);
+  CHECK_THROWS_WITH(models::read_idx_images(images, labels, 255), Contains("a label below 255"));
+  CHECK_THROWS_WITH(models::read_idx_images(images, labels, 257), Contains("1 to 256 classes"));
+  CHECK_THROWS_WITH(models::read_idx_images(images, labels, 0), Contains("1 to 256 classes"));
+  write_file_atomically(labels, idx({2}, bytes_of({0, 0})));
+  CHECK(models::read_idx_images(images, labels, 1).classes() == 1);
+}
+
+TEST_CASE("read_mnist: two images are enough to train and to test", "[images]") {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "train-images-idx3-ubyte", idx({2, 1, 1}, "ab"));
+  write_file_atomically(folder / "train-labels-idx1-ubyte", idx({2}, "\1\2"));
+  const models::ImageSplit data = models::read_mnist(folder.path.string());
+  CHECK(data.train.label(0) == 1);
+  CHECK(data.test.label(0) == 2);
+  write_file_atomically(folder / "train-images-idx3-ubyte", idx({1, 1, 1}, "a"));
+  write_file_atomically(folder / "train-labels-idx1-ubyte", idx({1}, "\1"));
+  CHECK_THROWS_WITH(models::read_mnist(folder.path.string()), Contains("one image is too few"));
 }

@@ -107,6 +107,15 @@ TEST_CASE("image data: bad arguments are refused", "[images]") {
   CHECK_THROWS_WITH(data.range(0, 2, {{0.5}, {0.5}}), Contains("expected 2 means and deviations"));
   CHECK_THROWS_WITH(data.range(0, 2, {{0, 0}, {1, 0}}),
                     Contains("deviations above 0, got 0 and 0"));
+  CHECK_THROWS_WITH(data.range(0, 2, {{}, {1, 1}}), Contains("got 0 and 2"));
+  CHECK_THROWS_WITH(data.range(0, 2, {{0, 0}, {}}), Contains("got 2 and 0"));
+  CHECK_THROWS_AS(data.range(0, 0), Error);
+  CHECK(data.range(4, 1).ids.to_vector<int64_t>() == Ids{4});
+  const ImageData one = counting(1);
+  constexpr int64_t rows = 1 << 20, steps = int64_t{1} << 40;
+  CHECK(one.shuffled(rows, 1, steps - 1).ids.numel() == rows);
+  CHECK_THROWS_WITH(one.shuffled(rows + 1, 1, 0), Contains("a batch of 1 to 2^20 images"));
+  CHECK_THROWS_WITH(one.shuffled(1, 1, steps), Contains("a step in [0, 2^40)"));
   CHECK_THROWS_AS(models::normalize(zeros({2, 2}), {}), Error);
 }
 
@@ -158,6 +167,21 @@ TEST_CASE("image_grid: pixels are at the right positions", "[images]") {
         std::vector<uint8_t>{0, 0, 255, 255, 128, 128, 128});
   const Tensor rgb = from_data(Values{0.2, 0.4, 0.6}, {1, 3, 1, 1});
   CHECK(models::image_grid(rgb, 1) == ImageBytes{3, 1, 1, {51, 102, 153}});
+  CHECK(models::image_grid(x, 1 << 26).width == 3 * 2 + 2 * 2);
+  // Three colour images of 2 x 3 pixels, two per row, each pixel twice as large.
+  manual_seed(3);
+  const Tensor images = rand({3, 3, 2, 3});
+  grid = models::image_grid(images, 2, 2);
+  REQUIRE((grid.channels == 3 && grid.height == 4 + 2 + 4 && grid.width == 6 + 2 + 6));
+  for (int64_t c = 0; c < 3; ++c)
+    for (int64_t row = 0; row < grid.height; ++row)
+      for (int64_t column = 0; column < grid.width; ++column) {
+        const int64_t image = row / 6 * 2 + column / 8, y = row % 6 / 2, k = column % 8 / 2;
+        const bool is_gap = image > 2 || y > 1 || k > 2;
+        const double value = is_gap ? 128 : images[image][c][y][k].item() * 255;
+        const int byte = grid.bytes[static_cast<size_t>((c * grid.height + row) * 14 + column)];
+        CHECK(std::abs(byte - value) < 0.501);
+      }
   // Row i holds image i of each tensor.
   const Tensor a = zeros({2, 1, 1, 1}), b = ones({2, 1, 1, 1});
   grid = models::image_grid({a, b}, 1);

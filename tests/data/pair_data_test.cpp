@@ -133,6 +133,38 @@ TEST_CASE("pair data: bad input is refused", "[pairs]") {
   CHECK(PairData({{"a", "b"}, {" ", "b"}}, words, words, {.validation = 0}).report().empty == 1);
 }
 
+TEST_CASE("pair data: how many sources are held out", "[pairs]") {
+  const Pairs pairs{{"a", "x"}, {"b", "x"}, {"c", "x"}, {"d", "x"}};
+  auto held_out = [&](int64_t sources, const models::PairDataOptions& options) {
+    return PairData(Pairs(pairs.begin(), pairs.begin() + sources), letters, letters, options)
+        .num_pairs(Split::validation);
+  };
+  CHECK(held_out(1, {}) == 0);
+  CHECK(held_out(2, {}) == 1);
+  CHECK(held_out(4, {.validation = 0.1}) == 1);
+  CHECK(held_out(4, {.validation = 0.6}) == 2);
+  CHECK(held_out(4, {.validation = 0}) == 0);
+  const Pairs many = models::addition_pairs(300, 1);
+  auto first = [&](const models::PairDataOptions& options) {
+    return PairData(many, letters, letters, options).original(Split::validation, 0);
+  };
+  CHECK(first({}) == first({.validation = 0.1, .seed = 0}));
+  CHECK(first({}) != first({.seed = 1}));
+}
+
+TEST_CASE("pair data: a vocabulary of 2^31 tokens is too large", "[pairs]") {
+  struct Sized : models::CharTokenizer {
+    int64_t size;
+    explicit Sized(int64_t n) : CharTokenizer("ab", ::special), size(n) {}
+    int64_t vocab_size() const override { return size; }
+  };
+  const Sized large((int64_t{1} << 31) - 1), too_large(int64_t{1} << 31);
+  const Pairs pairs{{"a", "b"}};
+  CHECK(PairData(pairs, large, large).num_pairs(Split::train) == 1);
+  CHECK_THROWS_WITH(PairData(pairs, too_large, large), Contains("got 2147483648"));
+  CHECK_THROWS_WITH(PairData(pairs, large, too_large), Contains("got 2147483648"));
+}
+
 TEST_CASE("pair data: no source is in both splits", "[pairs]") {
   // Each source occurs three times, some differing only in capitals, which the tokenizer drops.
   Pairs pairs;
@@ -231,6 +263,18 @@ TEST_CASE("date pairs: correct, distinct, in every form", "[pairs]") {
     }
     CHECK(read);
   }
+  const std::map<int, std::string> endings{{1, "st"},  {2, "nd"},  {3, "rd"}, {21, "st"},
+                                           {22, "nd"}, {23, "rd"}, {31, "st"}};
+  std::set<int> days;
+  for (const std::string& source : sources) {
+    std::smatch found;
+    if (!std::regex_search(source, found, std::regex("([0-9]+)(st|nd|rd|th)"))) continue;
+    const int day = std::stoi(found[1]);
+    days.insert(day);
+    CHECK(found[2] == (endings.contains(day) ? endings.at(day) : "th"));
+  }
+  CHECK(days.size() == 31);
+  CHECK(models::date_pairs(0, 1).empty());
   CHECK(sources.size() == pairs.size());
   CHECK(forms.size() == 14);  // of 17 forms, three differ from others only in capitals and endings
   for (const auto& [form, count] : forms) CHECK(count > 60);
@@ -263,6 +307,14 @@ TEST_CASE("reversal and addition pairs are correct and distinct", "[pairs]") {
   CHECK_THROWS_WITH(
       models::reversal_pairs(8, 1, {.min_length = 1, .max_length = 3, .alphabet = "ab"}),
       Contains("at most 7"));
+  CHECK(models::reversal_pairs(0, 1).empty());
+  for (const int64_t length : {2, 1 << 16})
+    for (const auto& [source, target] :
+         models::reversal_pairs(2, 1, {.min_length = length, .max_length = length}))
+      CHECK(std::ssize(source) == length);
+  CHECK_THROWS_WITH(models::reversal_pairs(1, 1, {.max_length = (1 << 16) + 1}),
+                    Contains("lengths of 1 to 65,536"));
+  CHECK_THROWS_WITH(models::reversal_pairs(1, 1, {.alphabet = "\xc3\xa9"}), Contains("ASCII"));
   CHECK_THROWS_WITH(models::reversal_pairs(1, 1, {.alphabet = "aa"}), Contains("different"));
   CHECK_THROWS_WITH(models::reversal_pairs(1, 1, {.alphabet = ""}), Contains("alphabet"));
   CHECK_THROWS_WITH(models::reversal_pairs(1, 1, {.min_length = 0}), Contains("lengths"));
@@ -281,6 +333,7 @@ TEST_CASE("reversal and addition pairs are correct and distinct", "[pairs]") {
     CHECK(std::to_string(std::stoll(source.substr(0, plus)) +
                          std::stoll(source.substr(plus + 1))) == target);
   }
+  CHECK(models::addition_pairs(0, 1).empty());
   CHECK_THROWS_WITH(models::addition_pairs(101, 1, 1), Contains("100"));
   CHECK_THROWS_WITH(models::addition_pairs(1, 1, 10), Contains("digits"));
 }
@@ -355,6 +408,17 @@ TEST_CASE("corrupt_spans: all arrangements are equally likely, bad input is refu
   CHECK(few.size() == 2);
   CHECK(std::abs(few[{9, 6}] - 200) < 6 * 10);
   CHECK(few[{9, 6}] + few[{1, 9}] == 400);
+  // There are no more spans than kept tokens.
+  auto counts = [](int64_t n, double rate) {
+    const auto [spans, taken] = models::span_counts(n, {.rate = rate, .mean_span = 1});
+    return std::pair(spans, taken);
+  };
+  CHECK(counts(10, 0.8) == std::pair<int64_t, int64_t>(2, 8));
+  CHECK(counts(10, 0.3) == std::pair<int64_t, int64_t>(3, 3));
+  CHECK(counts(4, 0.99) == std::pair<int64_t, int64_t>(1, 3));
+  // By default the sentinels are 0 to 99.
+  CHECK(models::corrupt_spans({100, 101}, {}, {1, 0}).target.back() == 1);
+  CHECK_THROWS_WITH(models::corrupt_spans({100, 99}, {}, {1, 0}), Contains("token 99"));
   CHECK_THROWS_WITH(run({.rate = 0, .first_sentinel = 9}), Contains("rate"));
   CHECK_THROWS_WITH(run({.rate = std::nan(""), .first_sentinel = 9}), Contains("rate"));
   CHECK_THROWS_WITH(run({.mean_span = 0.5, .first_sentinel = 9}), Contains("spans of 1 token"));

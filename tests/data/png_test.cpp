@@ -65,6 +65,11 @@ TEST_CASE("png: files of every kind", "[images]") {
         ImageBytes{1, 2, 2, {10, 15, 11, 16}});
   CHECK(read(png(2, 1, 8, 2, bytes_of({0, 1, 2, 3, 4, 5, 6}))) ==
         ImageBytes{3, 1, 2, {1, 4, 2, 5, 3, 6}});
+  // A large white picture in a small file: 125 bytes and a filter byte per row.
+  const std::string row = std::string(1, '\0') + std::string(125, '\xff');
+  std::string rows;
+  for (int y = 0; y < 1000; ++y) rows += row;
+  CHECK(read(png(1000, 1000, 1, 0, rows)) == ImageBytes{1, 1000, 1000, Bytes(1000000, 255)});
   // A palette of two colours, 4 bits per pixel.
   const std::string palette = chunk("PLTE", bytes_of({200, 100, 50, 1, 2, 3}));
   CHECK(read(png(2, 1, 4, 3, bytes_of({0, 0x10}), palette)) ==
@@ -94,6 +99,7 @@ TEST_CASE("png: damaged or too large files are refused", "[images]") {
   };
   for (const char* other : {"", "GIF89", "GIF89a, not a PNG"})
     CHECK_THAT(refused(other), Contains("not a PNG file"));
+  CHECK_THAT(refused("\x89PNG\r\n\x1a\n"), !Contains("not a PNG file"));
   const std::string rows = bytes_of({0, 1, 2});
   CHECK(refused(png(0, 1, 8, 0, rows)) != "");
   CHECK(refused(png(2, 2, 8, 0, rows)) != "");                 // a row is missing

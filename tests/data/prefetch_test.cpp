@@ -84,6 +84,40 @@ TEST_CASE("prefetch: the next batch is computed on another thread, before it is 
   CHECK(calls == 6);  // 0, 1, 2, 1 again, 3, 4
 }
 
+TEST_CASE("prefetch: a batch that was handed over is computed again", "[prefetch]") {
+  std::atomic<int> calls = 0;
+  constexpr int64_t last = std::numeric_limits<int64_t>::max();  // nothing is prefetched after it
+  Prefetch<std::vector<int64_t>> batches([&](int64_t step, int64_t) {
+    ++calls;
+    return std::vector<int64_t>(3, step);
+  });
+  CHECK(batches.at(last - 1) == std::vector<int64_t>(3, last - 1));
+  wait_for(calls, 2);
+  for (int i = 0; i < 3; ++i) CHECK(batches.at(last) == std::vector<int64_t>(3, last));
+  CHECK(calls == 4);
+}
+
+TEST_CASE("prefetch: a batch in progress is not started again", "[prefetch]") {
+  std::atomic<int> calls = 0, begun = 0;
+  std::atomic<bool> may_end = false;
+  Prefetch<int64_t> batches([&](int64_t step, int64_t) {
+    ++calls;
+    if (step == 1) {
+      ++begun;
+      while (!may_end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return step;
+  });
+  batches.at(0);
+  wait_for(begun, 1);
+  batches.at(0);
+  may_end = true;
+  CHECK(batches.at(1) == 1);
+  wait_for(calls, 4);
+  CHECK(batches.at(2) == 2);
+  CHECK(begun == 1);
+}
+
 TEST_CASE("prefetch: exceptions are rethrown by at() for their batch", "[prefetch]") {
   Prefetch<int64_t> batches([](int64_t step, int64_t) {
     core::check(step % 3 != 2, "no batch ", step);

@@ -50,8 +50,10 @@ std::pair<double, double> place_of(const ImageBytes& image, const std::string& c
 }  // namespace
 
 TEST_CASE("shapes: what a class looks like, by its name", "[shapes]") {
-  const std::map<std::string, std::array<double, 3>> colours{{"red", {0.9, 0.12, 0.12}},
-                                                             {"white", {0.95, 0.95, 0.95}}};
+  const std::map<std::string, std::array<double, 3>> colours{
+      {"red", {0.9, 0.12, 0.12}},    {"green", {0.12, 0.75, 0.2}}, {"blue", {0.15, 0.3, 0.95}},
+      {"yellow", {0.95, 0.9, 0.15}}, {"purple", {0.65, 0.2, 0.8}}, {"cyan", {0.2, 0.85, 0.9}},
+      {"white", {0.95, 0.95, 0.95}}};
   for (const auto& [colour, rgb] : colours)
     for (const char* form : {"circle", "square", "triangle", "cross", "diamond"}) {
       const std::optional<models::ShapeLook> look = models::shape_of_class(colour + ' ' + form);
@@ -103,6 +105,124 @@ TEST_CASE("draw_shapes: every pixel is drawn, the darkest background is 0.02", "
     const auto bytes = pictures.images.image(i).bytes;
     CHECK(*std::min_element(bytes.begin(), bytes.end()) >= 5);
   }
+}
+
+namespace {
+
+/// A shape without noise: how much of each pixel it covers.
+struct Coverage {
+  std::vector<double> rows, columns;  // sums over each row and column
+  double area = 0;
+  int64_t height = 0, width = 0;              // rows and columns that it touches
+  std::array<double, 3> background{}, ink{};  // from 0 to 1
+
+  explicit Coverage(const ImageBytes& image)
+      : rows(static_cast<size_t>(image.height)), columns(static_cast<size_t>(image.width)) {
+    auto at = [&](int64_t c, int64_t y, int64_t x) {
+      return image.bytes[static_cast<size_t>((c * image.height + y) * image.width + x)] / 255.0;
+    };
+    for (int64_t c = 0; c < 3; ++c) background[static_cast<size_t>(c)] = at(c, 0, 0);
+    // Where all channels differ most from the background, the shape covers the whole pixel.
+    auto distance = [&](int64_t y, int64_t x) {
+      double sum = 0;
+      for (int64_t c = 0; c < 3; ++c) sum += std::abs(at(c, y, x) - at(c, 0, 0));
+      return sum;
+    };
+    double most = 0;
+    for (int64_t y = 0; y < image.height; ++y)
+      for (int64_t x = 0; x < image.width; ++x)
+        if (distance(y, x) > most) {
+          most = distance(y, x);
+          for (int64_t c = 0; c < 3; ++c) ink[static_cast<size_t>(c)] = at(c, y, x);
+        }
+    for (int64_t y = 0; y < image.height; ++y)
+      for (int64_t x = 0; x < image.width; ++x) {
+        rows[static_cast<size_t>(y)] += distance(y, x) / most;
+        columns[static_cast<size_t>(x)] += distance(y, x) / most;
+        area += distance(y, x) / most;
+      }
+    height = std::count_if(rows.begin(), rows.end(), [](double sum) { return sum > 0; });
+    width = std::count_if(columns.begin(), columns.end(), [](double sum) { return sum > 0; });
+  }
+  double widest() const { return *std::max_element(rows.begin(), rows.end()); }
+  double highest() const { return *std::max_element(columns.begin(), columns.end()); }
+};
+
+}  // namespace
+
+TEST_CASE("draw_shapes: forms, sizes and colours", "[images]") {
+  // Area, width and height of each form of radius 1.
+  const double bar = 0.64;
+  const std::map<std::string, std::array<double, 3>> forms{{"circle", {M_PI, 2, 2}},
+                                                           {"square", {1.7 * 1.7, 1.7, 1.7}},
+                                                           {"triangle", {1.85, 2, 1.85}},
+                                                           {"cross", {4 * bar - bar * bar, 2, 2}},
+                                                           {"diamond", {2, 2, 2}}};
+  constexpr int64_t size = 100, n = 200;
+  const auto pictures = models::draw_shapes(0, n, {.size = size, .max_shapes = 1, .noise = 0});
+  double smallest = 1, largest = 0, darkest = 1, brightest = 0, least = 2, most = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const std::string& name =
+        pictures.images.class_names()[static_cast<size_t>(pictures.images.label(i))];
+    CAPTURE(i, name);
+    const Coverage shape(pictures.images.image(i));
+    const models::ShapeLook look = models::shape_of_class(name).value();
+    const auto& [area, width, height] = forms.at(look.form);
+    // Of the sizes that area, width and height show, none differs by more than the pixels' edges.
+    const double radius = std::sqrt(shape.area / area) / size;
+    CHECK(std::abs(static_cast<double>(shape.width) / size - width * radius) < 0.023);
+    CHECK(std::abs(static_cast<double>(shape.height) / size - height * radius) < 0.023);
+    if (look.form == "circle" || look.form == "cross")
+      CHECK(std::abs(shape.widest() - shape.highest()) < 0.3);  // pixels
+    smallest = std::min(smallest, radius);
+    largest = std::max(largest, radius);
+    for (size_t c = 0; c < 3; ++c) {
+      darkest = std::min(darkest, shape.background[c]);
+      brightest = std::max(brightest, shape.background[c]);
+      const double shade = shape.ink[c] / look.rgb[c];
+      CHECK(std::abs(shape.ink[c] - 0.95 * look.rgb[c]) < 0.05 * look.rgb[c] + 0.003);
+      if (look.rgb[c] < 0.7) continue;
+      least = std::min(least, shade);
+      most = std::max(most, shade);
+    }
+  }
+  CHECK((smallest > 0.122 && smallest < 0.128));
+  CHECK((largest > 0.195 && largest < 0.203));
+  CHECK((darkest > 0.018 && darkest < 0.026));
+  CHECK((brightest > 0.29 && brightest < 0.302));
+  CHECK((least < 0.905 && most > 0.995));
+}
+
+TEST_CASE("draw_shapes: shapes keep off the border", "[images]") {
+  constexpr int64_t size = 20, n = 1000;
+  for (const int64_t shapes : {1, 2}) {
+    const auto pictures = models::draw_shapes(
+        0, n, {.size = size, .min_shapes = shapes, .max_shapes = shapes, .noise = 0});
+    for (int64_t i = 0; i < n; ++i) {
+      const Coverage all(pictures.images.image(i));
+      CHECK(all.rows.front() + all.rows.back() == 0);
+      CHECK(all.columns.front() + all.columns.back() == 0);
+    }
+  }
+}
+
+TEST_CASE("draw_shapes: noise changes values by up to its size", "[images]") {
+  const auto clean = models::draw_shapes(0, 3, {.noise = 0}), usual = models::draw_shapes(0, 3),
+             noisy = models::draw_shapes(0, 3, {.noise = 0.1});
+  auto extremes = [&](const models::ShapeImages& changed) {
+    std::pair<int, int> seen{0, 0};
+    for (int64_t i = 0; i < 3; ++i) {
+      const auto before = clean.images.image(i).bytes, after = changed.images.image(i).bytes;
+      for (size_t k = 0; k < before.size(); ++k) {
+        seen.first = std::min(seen.first, after[k] - before[k]);
+        seen.second = std::max(seen.second, after[k] - before[k]);
+      }
+    }
+    return seen;
+  };
+  CHECK(extremes(usual) == std::pair(-8, 8));    // 0.03 * 255 = 7.65
+  CHECK(extremes(noisy) == std::pair(-26, 26));  // 0.1 * 255 = 25.5
+  CHECK(usual.images.image(0) == models::draw_shapes(0, 1, {.seed = 0}).images.image(0));
 }
 
 TEST_CASE("draw_shapes: a picture depends only on its index", "[images]") {
@@ -158,6 +278,11 @@ TEST_CASE("draw_shapes: classes, captions and sizes", "[images]") {
   CHECK_THROWS_AS(models::draw_shapes(0, 1, {.max_shapes = 3}), Error);
   CHECK_THROWS_AS(models::draw_shapes(0, 1, {.min_shapes = 0}), Error);
   CHECK_THROWS_AS(models::draw_shapes(0, 1, {.noise = std::nan("")}), Error);
+  CHECK(models::draw_shapes(0, 0, {.size = 1024, .noise = 1}).images.size() == 0);
+  CHECK_THROWS_AS(models::draw_shapes(0, 0, {.size = 1025}), Error);
+  CHECK_THROWS_AS(models::draw_shapes(0, 0, {.noise = 1.01}), Error);
+  CHECK(models::draw_shapes(int64_t{1} << 40, 1).images.size() == 1);
+  CHECK_THROWS_AS(models::draw_shapes((int64_t{1} << 40) + 1, 1), Error);
   CHECK_THROWS_AS(models::draw_shapes(-1, 1), Error);
   CHECK_THROWS_AS(models::draw_shapes(0, int64_t{1} << 50), Error);
   CHECK_THROWS_AS(models::shape_captions({.size = 0}), Error);

@@ -75,6 +75,10 @@ TEST_CASE("token file: tokens of a range of a text, and their checksum", "[token
     }
   CHECK_THROWS_WITH(TokenFile::write(folder / "tokens", path, bpe, {.first = -1}),
                     Contains("from byte -1"));
+  constexpr int64_t largest = int64_t{1} << 32;
+  CHECK(TokenFile::write(folder / "tokens", path, bpe, {.piece = largest, .most = 9}).bytes == 9);
+  CHECK_THROWS_WITH(TokenFile::write(folder / "tokens", path, bpe, {.piece = largest + 1}),
+                    Contains("pieces of 1 to 2^32 bytes"));
   CHECK_THROWS_WITH(TokenFile::write(folder / "tokens", path, bpe, {.most = -1}),
                     Contains("-1 from"));
 }
@@ -276,6 +280,14 @@ TEST_CASE("token file: damaged files are refused", "[token_file]") {
   CHECK_NOTHROW(opened.read(0, 7, out.data()));
   CHECK_THROWS_WITH(opened.read(0, 8, out.data()),
                     Contains("byte 78: expected a token below 41, got 41"));
+  // Files whose vocabulary would be empty or have 2^32 + 1 tokens.
+  for (const int64_t vocab : {int64_t{1}, int64_t{1} << 32}) {
+    TokenFile::write(path, Ids{}, vocab);
+    std::string bytes = read_file(path);
+    bytes[24] = static_cast<char>(1 - bytes[24]);
+    write_file_atomically(path, bytes);
+    CHECK_THROWS_WITH(TokenFile(path), Contains("byte 24: expected a vocabulary of 1 to 2^32"));
+  }
   CHECK_THROWS_WITH(TokenFile(folder / "none"), Contains("No such file"));
   CHECK_THROWS_WITH(TokenFile(folder.path.string()), Contains(folder.path.string()));
 }

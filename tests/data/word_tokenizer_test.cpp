@@ -31,6 +31,8 @@ TEST_CASE("WordTokenizer: words sorted by frequency, then by bytes", "[tokenizer
   CHECK(four.encode("the . to be cat") == std::vector<int64_t>{4, 5, 6, 7, 1});
   CHECK(four.count_unknown(four.encode(text)) == 3);
   CHECK(models::WordTokenizer(text, {.max_words = 100}).vocab_size() == 11);
+  CHECK(models::WordTokenizer("a b", {.special = {"[UNK]"}}).encode("c a") ==
+        std::vector<int64_t>{0, 1});
   const models::WordTokenizer strict(text, {.special = {}});
   CHECK_THROWS_WITH(strict.encode("the lion"),
                     "encode: word \"lion\" at byte 4 is not among the 7 of the vocabulary");

@@ -168,6 +168,20 @@ TEST_CASE("WordPiece: a saved tokenizer loads unchanged, and damaged files are r
   tokenizer.save_vocab(folder / "vocab.txt");
   CHECK(read_file(folder / "vocab.txt") == read_file(folders + "bert/vocab.txt"));
 
+  for (const char* piece : {"a\nb", "a\r"})
+    CHECK_THROWS_WITH(WordPieceTokenizer({piece}).save_vocab(folder / "vocab.txt"),
+                      Contains("vocab.txt: a piece with a line break"));
+  CHECK(WordPieceTokenizer({"a", "##"}).decode({0, 1}) == "a ##");
+  json file = json::parse(tokenizer.to_json());
+  auto error = [&](const char* key, const json& value) {
+    json bad = file;
+    bad[key] = value;
+    write_file_atomically(path, bad.dump());
+    CHECK_THROWS_WITH(WordPieceTokenizer::load(path), Contains(path + ": ") && Contains(key));
+  };
+  for (const char* key : {"lower_case", "strip_accents", "split_cjk"}) error(key, 1);
+  error("special", {"special", "[NONE]"});
+
   const WordPieceTokenizer small({"[PAD]", "[UNK]", "a", "##b", "\xc3\xa9"});
   small.save(path);
   CHECK(count_taken(path, [&] {
