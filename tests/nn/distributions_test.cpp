@@ -230,6 +230,11 @@ TEST_CASE("distributions: shapes, from empty to prime sizes") {
     CHECK(coins.log_prob(ones({3, 1}, float64)).shape() == Shape{3, n});
     CHECK(kl(coins, Bernoulli::from_logits(zeros({2, 1}, float64))).shape() == Shape{2, n});
   }
+  // As many axes as a tensor may have, the axis of classes among them.
+  const Shape seven = Shape::filled(7, 1), six = Shape::filled(6, 1);
+  CHECK(Normal(ones({2}), ones({2})).sample(seven).rank() == 8);
+  CHECK(Bernoulli::from_logits(ones({2})).sample(seven).rank() == 8);
+  CHECK(Categorical::from_logits(zeros({2, 3})).sample(six).rank() == 7);
   const auto one = Categorical::from_logits(scalar(3).reshape({1}));
   CHECK(one.sample({9}).sum().item() == 0);
   CHECK(one.entropy().item() == 0);
@@ -355,6 +360,10 @@ TEST_CASE("distributions: errors name what is wrong, before anything is drawn") 
          Categorical::from_probabilities(tensor({0.5, -0.5}));
        },
        "Categorical: expected finite probabilities >= 0, got -0.5 at position 1"},
+      {[&] {
+         Categorical::from_probabilities(tensor({1, inf}));
+       },
+       "Categorical: expected finite probabilities >= 0, got inf at position 1"},
       {[&] {
          Categorical::from_probabilities(tensor({NAN, 1}));
        },

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 
 #include "gradus/core/core.h"
 #include "gradus/nn/convolution.h"
@@ -69,6 +70,39 @@ TEST_CASE("initialisers have the right bounds and moments", "[nn]") {
   CHECK_THROWS_WITH(nn::init::kaiming_uniform({3}), Contains("expected at least 2 axes"));
   CHECK_THROWS_WITH(nn::init::normal({3}, 0, -1), Contains("standard deviation >= 0"));
   CHECK_THROWS_WITH(nn::init::trunc_normal({3}, 0, 1, 2, -2), Contains("low < high"));
+}
+
+TEST_CASE("initialisers accept what is just valid, and refuse what is just not", "[nn]") {
+  namespace init = nn::init;
+  const double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  const Shape shape{3};
+  for (const Shape& empty : {Shape{0, 2}, Shape{2, 0}, Shape{2, 3, 0}})
+    CHECK_THROWS_WITH(init::kaiming_uniform(empty),
+                      Contains("expected at least 2 axes, none empty"));
+
+  CHECK(init::uniform(shape, 2, 2).to_vector<float>() == std::vector<float>(3, 2.0f));
+  for (const auto& [low, high] : {std::pair{2.0, 1.0}, {0.0, infinity}, {-1.5e308, 1.5e308}})
+    CHECK_THROWS_WITH(init::uniform(shape, low, high),
+                      Contains("init::uniform: expected low <= high"));
+
+  CHECK(init::normal(shape, 5, 0).to_vector<float>() == std::vector<float>(3, 5.0f));
+  for (const auto& [mean, std] : {std::pair{0.0, infinity}, {infinity, 1.0}, {nan, 1.0}})
+    CHECK_THROWS_WITH(init::normal(shape, mean, std),
+                      Contains("init::normal: expected a finite mean"));
+
+  const auto truncated = [&](double mean, double std, double low, double high) {
+    CHECK_THROWS_WITH(init::trunc_normal(shape, mean, std, low, high),
+                      Contains("init::trunc_normal: expected std > 0 and low < high"));
+  };
+  truncated(0, 0, -1, 1);
+  truncated(0, infinity, -1, 1);
+  truncated(nan, 1, -1, 1);
+  truncated(0, 1, 2, 2);
+  truncated(0, 1, -infinity, 1);
+  truncated(0, 1, -1.5e308, 1.5e308);
+
+  CHECK_THROWS_WITH(init::uniform_fan_in(shape, 0),
+                    "init::uniform_fan_in: expected fan_in > 0, got 0");
 }
 
 TEST_CASE("a convolution before a ReLU: variance 2 / fan_in, no bias", "[nn]") {

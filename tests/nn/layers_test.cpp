@@ -127,6 +127,35 @@ TEST_CASE("layer norm's eps is added to the variance", "[nn]") {
         std::vector<float>{0.5, -0.5, 0.5, -0.5});
 }
 
+TEST_CASE("SwiGLU: its formula, without dropout unless asked for", "[nn]") {
+  manual_seed(6);
+  const nn::SwiGLU layer(4, {.hidden = 3});
+  const Tensor x = randn({5, 4}), h = matmul(x, layer.fc.weight.mT());
+  const Tensor a = h.slice(1, 0, 3), b = h.slice(1, 3);
+  const Tensor expected = matmul(a * sigmoid(a) * b, layer.proj.weight.mT());
+  CHECK(golden::difference(layer(x), expected) < 1e-5);
+  CHECK(nn::SwiGLU(4, {.bias = true}).proj.bias.defined());
+  CHECK(nn::SwiGLU(4, {.dropout = 0.25}).dropout.p == 0.25);
+  CHECK(nn::Dropout().p == 0.5);
+}
+
+TEST_CASE("attention with one head: the parameters of each score", "[nn][attention]") {
+  const auto names = [](nn::Score score) {
+    std::string all;
+    for (const auto& [name, p] : nn::Attention(score, 4, 4).named_parameters()) all += name + ' ';
+    return all;
+  };
+  CHECK(names(nn::Score::dot).empty());
+  CHECK(names(nn::Score::scaled_dot).empty());
+  CHECK(names(nn::Score::bilinear) == "w ");
+  CHECK(names(nn::Score::additive) ==
+        "v query.weight query.bias key.weight ");  // one bias is enough
+  const nn::Attention additive(nn::Score::additive, 4, 5, 7);
+  CHECK(additive.query->weight.shape() == Shape{7, 4});
+  CHECK(additive.key->weight.shape() == Shape{7, 5});
+  CHECK(additive.v.shape() == Shape{1, 7});
+}
+
 TEST_CASE("dropout acts in training mode only", "[nn]") {
   manual_seed(5);
   const nn::Block block(8, {.heads = 2, .dropout = 0.5});

@@ -269,10 +269,18 @@ TEST_CASE("add_lora, merge_lora: refuse what they cannot do", "[lora]") {
   const size_t before = net.parameters().size();
   CHECK_THROWS_WITH(nn::add_lora(net, {.rank = 0}), Contains("add_lora: expected rank >= 1"));
   CHECK_THROWS_WITH(nn::add_lora(net, {.dropout = 1}), Contains("got 8, 16 and 1"));
+  for (const double alpha : {0.0, -1.0})
+    CHECK_THROWS_WITH(nn::add_lora(net, {.alpha = alpha}),
+                      Contains("add_lora: expected rank >= 1"));
+  CHECK_THROWS_WITH(nn::add_lora(net, {.dropout = -0.5}), Contains("got 8, 16 and -0.5"));
   CHECK_THROWS_WITH(nn::add_lora(net, {.rank = 6, .layers = {"first"}}),
                     Equals("add_lora: rank 6 is above the sizes of first, (7, 5)"));
   CHECK_THROWS_WITH(nn::add_lora(net, {.layers = {"first", "third"}}),
                     Equals("add_lora: no other linear layer has a name that matches third"));
+  CHECK_THROWS_WITH(nn::add_lora(net, {.layers = {"first", "fir.*"}}),
+                    Equals("add_lora: no other linear layer has a name that matches fir.*"));
+  CHECK_THROWS_WITH(nn::add_lora(net.out),
+                    Equals("add_lora: the model has no hidden linear layers"));
   CHECK_THROWS_WITH(nn::add_lora(net, {.layers = {"(first"}}),
                     Equals("add_lora: layers: expected a regular expression, got (first"));
   CHECK_THROWS_WITH(nn::merge_lora(net), Equals("merge_lora: the model has no updates"));
@@ -309,6 +317,8 @@ TEST_CASE("add_lora_updates: finished updates of different ranks", "[lora]") {
           "first: expected an update of (7, 5), got (1, 4) and (7, 1)");
   nn::add_lora_updates(net, {{"first", one}});
   CHECK(names_of(net) == std::vector<std::string>{"first"});
+  for (const auto& [name, p] : net.named_parameters())
+    CHECK(p.requires_grad() == name.starts_with("first.lora_"));
   CHECK_FALSE(same_bits(net(x).detach(), before));
   one.a.copy_(zeros({1, 5}));  // the model has copies
   nn::merge_lora(net);

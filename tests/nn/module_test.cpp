@@ -142,6 +142,18 @@ TEST_CASE("a module's gradients are cleared by zero_grad", "[nn]") {
   CHECK(!layer.bias.grad().defined());
 }
 
+TEST_CASE("a module's gradients are cleared by freezing, not by unfreezing", "[nn]") {
+  nn::Linear layer(3, 2);
+  sum(layer(ones({4, 3}))).backward();
+  layer.requires_grad_();
+  CHECK(layer.weight.grad().to_vector<float>() == std::vector<float>(6, 4.0f));
+  layer.requires_grad_(false);
+  for (const Tensor& p : layer.parameters()) {
+    CHECK_FALSE(p.requires_grad());
+    CHECK_FALSE(p.grad().defined());
+  }
+}
+
 TEST_CASE("a module's gradients are cleared by a conversion", "[nn]") {
   nn::Linear layer(3, 2);
   sum(layer(ones({4, 3}))).backward();

@@ -196,4 +196,8 @@ TEST_CASE("accuracy: the fraction of rows with the largest element at the target
                     "accuracy: expected targets of int64 (4,), got float32 (4,)");
   CHECK_THROWS_WITH(nn::accuracy(x.to(int64), ones({4}, int64)), Contains("got int64"));
   CHECK_THROWS_WITH(nn::accuracy(tensor(1), tensor(1, int64)), Contains("got shape ()"));
+  CHECK(nn::accuracy(ones({2, 1}), zeros({2}, int64)) == 1);  // one class
+  CHECK_THROWS_WITH(nn::accuracy(ones({2, 0}), zeros({2}, int64)), Contains("got shape (2, 0)"));
+  CHECK_THROWS_WITH(nn::accuracy(x, tensor({1, -1, 0, 0}, int64)),
+                    "accuracy: target -1 is outside [0, 3)");
 }
