@@ -128,6 +128,13 @@ TEST_CASE("convolution: small and large magnitudes", "[convolution]") {
   }
 }
 
+TEST_CASE("convolution: the largest stride and dilation", "[convolution]") {
+  constexpr int64_t most = int64_t{1} << 30;
+  const Tensor x = full({1, 1, 1, 2}, 3), one = full({1, 1, 1, 1}, 2);
+  CHECK(golden::same(conv2d(x, one, {}, {.stride = most}), full({1, 1, 1, 1}, 6)));
+  CHECK(golden::same(conv2d(x, one, {}, {.dilation = most}), full({1, 1, 1, 2}, 6)));
+}
+
 TEST_CASE("convolution: gradients of strided views of x and of the filters", "[convolution]") {
   const Tensor x = leaf(randn({4, 6, 5, 2}, float64)), weight = leaf(randn({3, 3, 2, 4}, float64));
   auto views = [&] {

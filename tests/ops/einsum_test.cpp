@@ -25,6 +25,11 @@ TEST_CASE("einsum: worked examples", "[einsum]") {
   check_values(einsum("ij->j", {x}), {3}, {1.5, 2, 2});
   check_values(einsum("ii", {tensor({{1, 2}, {3, 4}})}), {}, {5});
   check_values(einsum("i,j->ji", {tensor({1, 2}), tensor({3, 4})}), {2, 2}, {3, 6, 4, 8});
+  const Tensor four = arange(0, 16, 1, float64).reshape({2, 2, 2, 2});  // i j k l: 8i + 4j + 2k + l
+  check_values(einsum("iijj->ij", {four}), {2, 2}, {0, 3, 12, 15});
+  check_values(einsum("iijj", {four}), {}, {30});
+  check_values(einsum("ijji->ij", {four}), {2, 2}, {0, 6, 9, 15});
+  check_values(einsum("iii->i", {four[1]}), {2}, {8, 15});
   // Capitals come before small letters.
   CHECK(einsum("bA,Ab,cB", {zeros({3, 2}), zeros({2, 3}), zeros({2, 4})}).shape() == Shape{4, 2});
   CHECK(einsum("aB", {zeros({2, 3})}).shape() == Shape{3, 2});
@@ -44,6 +49,10 @@ TEST_CASE("einsum: sizes 0 and 1, values that are not finite, integers", "[einsu
   CHECK(einsum("ij->ji", {tensor({{1, 2}, {3, 4}}, int64)}).to_vector<int64_t>() ==
         Ints{1, 3, 2, 4});
   CHECK(einsum("ii", {tensor({{1, 2}, {3, 4}}, int64)}).item<int64_t>() == 5);
+  CHECK(einsum("abcd,efgh", {ones({2, 1, 2, 3}), ones({2, 2, 1, 2})}).shape() ==
+        Shape{2, 1, 2, 3, 2, 2, 1, 2});
+  CHECK(einsum("abcd,efgh->", {ones({2, 2, 2, 2}), ones({2, 2, 2, 2})}).item() == 256);
+  CHECK(einsum("abcd,efgh->dcbahgfe", {ones({2, 2, 2, 2}), ones({2, 2, 2, 2})}).numel() == 256);
   CHECK(einsum("abcdefgh->hgfedcba", {zeros({1, 2, 1, 3, 1, 1, 2, 1})}).shape() ==
         Shape{1, 2, 1, 1, 3, 1, 2, 1});
 }

@@ -190,6 +190,7 @@ TEST_CASE("from_blob: shares memory both ways, in place and through views") {
   column.fill_(-1);
   CHECK(memory[4] == -1);
   CHECK(memory[5] == 12);
+  CHECK(values(from_blob(memory, {3, 1}, {1, 2}, float32)) == Values{1, -1, 3});  // any stride fits
   CHECK(values(from_blob(memory, {3, 2}, {1, 3}, float32)) == Values{1, 8, -1, -1, 3, 12});
 }
 

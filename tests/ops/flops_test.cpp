@@ -72,3 +72,36 @@ TEST_CASE("a profile counts the FLOPs of convolutions", "[profiler][fused]") {
   const Tensor z = input({2, 6, 4, 4});
   CHECK(flops_of([&] { return conv_transpose2d(z, w); }) == Flops{direct, 3 * direct});
 }
+
+TEST_CASE("a profile counts the FLOPs of contrastive losses", "[profiler][fused]") {
+  // The similarities, and a product for each gradient, all in the forward pass.
+  const Tensor q = input({3, 5}), k = input({4, 5}), targets = zeros({3}, int64);
+  const double product = 2 * 3 * 4 * 5;
+  const auto loss = [&](const Tensor& queries, const Tensor& keys) {
+    return [=] { return contrastive_cross_entropy(queries, keys, targets, {.cosine = false}); };
+  };
+  CHECK(flops_of(loss(q, k)) == Flops{3 * product, 3 * product});
+  CHECK(flops_of(loss(q, k.detach())) == Flops{2 * product, 2 * product});
+  CHECK(flops_of(loss(q.detach(), k)) == Flops{2 * product, 2 * product});
+}
+
+TEST_CASE("a profile counts the FLOPs of recurrent steps, without padding's", "[profiler][fused]") {
+  // h W^T and dz W in each of 3 + 1 steps, and dW from all 2 x 3.
+  const Tensor x = input({2, 3, 12}), w = input({12, 4});
+  const double step = 2 * 12 * 4;
+  const auto run = [&](const Tensor& lengths) {
+    return [=] { return recurrent(Recurrence::gru, x, w, {}, {}, {.lengths = lengths}).output; };
+  };
+  CHECK(flops_of(run({})) == Flops{6 * step, (6 + 6 + 6) * step});
+  CHECK(flops_of(run(tensor({3, 1}, int64))) == Flops{4 * step, (4 + 4 + 6) * step});
+}
+
+TEST_CASE("a profile counts the FLOPs of products with compressed weights", "[profiler][fused]") {
+  const Dtype dtype = GENERATE(bfloat16, int8);
+  const Tensor w = ones({5, 4}).to(dtype);
+  for (const int64_t rows : {2, 50}) {
+    const Tensor x = input({rows, 4});
+    const double product = 2.0 * static_cast<double>(rows) * 4 * 5;
+    CHECK(flops_of([&] { return linear(x, w); }) == Flops{product, 2 * product});
+  }
+}

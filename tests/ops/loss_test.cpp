@@ -319,6 +319,24 @@ TEST_CASE("cross_entropy: the mean over targets of weight 0 is NaN, as PyTorch's
   }
 }
 
+TEST_CASE("cross_entropy: a smoothing of 1 weighs all classes equally, whatever the target") {
+  const Tensor expected = -mean(log_softmax(x34), -1);
+  for (const Tensor& t : {indices({2, 1, 0}), indices({0, 3, 3})})
+    CHECK(difference(cross_entropy(x34, t, {.reduction = Reduction::none, .label_smoothing = 1}),
+                     expected) < 1e-14);
+  CHECK(difference(cross_entropy(x34, zeros({3, 4}, float64),
+                                 {.reduction = Reduction::none, .label_smoothing = 1}),
+                   expected) < 1e-14);
+}
+
+TEST_CASE("binary_cross_entropy_with_logits: positive weights with infinite logits") {
+  const double inf = INFINITY;
+  const Tensor x = tensor({inf, inf, -inf, -inf, 0}), t = tensor({1, 0, 0, 1, 1});
+  const Tensor losses = binary_cross_entropy_with_logits(
+      x, t, {.reduction = Reduction::none, .positive_weights = full({5}, 2)});
+  CHECK(difference(losses, {0, inf, 0, inf, 2 * std::log(2)}) < 1e-6);
+}
+
 TEST_CASE("binary_cross_entropy: PyTorch's values, also where a logarithm is infinite") {
   const Tensor p = tensor({0, 1, 0.25, 1, 0, 0.9}, float64).requires_grad_();
   const Tensor t = tensor({0, 1, 0.5, 0, 1, 0.125}, float64);

@@ -111,6 +111,8 @@ std::vector<BadCall> refused() {
   const Shape s{1, 2, 3, 4};
   const std::string op = "scaled_dot_product_attention: ";
   return {{call({3, 4}, {3, 4}, {3, 4}), op + "expected q (..., H, Tq, D)"},
+          {call(s, {2, 3, 4}, s), op + "expected q (..., H, Tq, D)"},
+          {call(s, s, {2, 3, 4}), op + "expected q (..., H, Tq, D)"},
           {call(s, {2, 2, 3, 4}, {2, 2, 3, 4}), op + "expected the same leading axes"},
           {call(s, {1, 2, 3, 5}, s), op + "expected q and k of one head size"},
           {call(s, s, {1, 2, 4, 4}), op + "expected as many keys as values"},
@@ -303,6 +305,21 @@ std::vector<OpRow> attention_rows() {
              const double scale = 1 / std::sqrt(static_cast<double>(x[0].size(-1)));
              return Tensors{matmul(softmax(matmul(x[0], x[0].mT()) * scale + x[1]), x[0])};
            }});
+  rows.push_back(
+      {.name = "self_attention",
+       .variant = "a mask that wants a gradient",
+       .f = [](const Tensors& x) { return Tensors{self_attention(x[0], 1, 1, {.mask = x[1]})}; },
+       .samples = {{normal({2, 2, 6}), normal({2, 2})},
+                   {normal({1, 3, 3}), normal({1, 3})},
+                   {normal({1, 0, 6}), normal({})}},
+       .composed =
+           [](const Tensors& x) {
+             const int64_t dim = x[0].size(2) / 3;
+             const Tensor q = x[0].slice(2, 0, dim), k = x[0].slice(2, dim, 2 * dim);
+             const double scale = 1 / std::sqrt(static_cast<double>(dim));
+             const Tensor weights = softmax(matmul(q, k.mT()) * scale + x[1]);
+             return Tensors{matmul(weights, x[0].slice(2, 2 * dim))};
+           }});
   rows[first + 1].bad = {
       {[] {
          self_attention(ones({2, 3, 8}), 3, 2);
@@ -312,6 +329,10 @@ std::vector<OpRow> attention_rows() {
          self_attention(ones({2, 3, 8}), 0, 1);
        },
        "self_attention: expected heads to be a multiple of kv_heads"},
+      {[] {
+         self_attention(ones({2, 3, 8}), 2, 0);
+       },
+       "self_attention: expected heads to be a multiple of kv_heads, got 2 and 0"},
       {[] {
          self_attention(ones({2, 3, 8}), 1, 1);
        },

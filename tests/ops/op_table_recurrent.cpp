@@ -272,6 +272,14 @@ std::vector<OpRow> recurrent_rows() {
        },
        "gru_cell: expected h_gates and the state before"},
       {[] {
+         rnn_cell(ones({2, 3}), {});
+       },
+       "rnn_cell: expected h_gates and the state before"},
+      {[] {
+         lstm_cell(ones({2, 8}), ones({2, 8}), {});
+       },
+       "lstm_cell: expected h_gates and the state before"},
+      {[] {
          gru_cell(ones({2, 6}), ones({2, 6}, float64), ones({2, 2}));
        },
        "gru_cell: expected h_gates of float32 (2, 6), got float64 (2, 6)"},

@@ -211,6 +211,10 @@ OpRow pad_slice_row() {
                },
                "pad_slice: (2, 3) is not a slice"},
               {[] { pad_slice(ones({3}), {5}, 0, -1); }, "pad_slice: (3,) is not a slice from -1"},
+              {[] { pad_slice(ones({3}), {5}, 0, 1, 2); },  // the third would be at position 5
+               "pad_slice: (3,) is not a slice from 1 by 2"},
+              {[] { pad_slice(ones({1}), {5}, 0, 5, 2); },
+               "pad_slice: (1,) is not a slice from 5 by 2"},
               {[] {
                  pad_slice(ones({3}), {3, 5}, 0, 0);
                },

@@ -40,7 +40,9 @@ std::vector<OpRow> max_pool_rows() {
        {Case{"2 by 2", 2, {}},
         Case{"overlapping, padded", {3, 2}, {.stride = {2, 1}, .padding = 1}},
         Case{"dilated", {2, 3}, {.stride = 1, .padding = {0, 1}, .dilation = {3, 2}}},
-        Case{"2 by 2, apart", 2, {.stride = {3, 2}, .padding = {1, 0}}}})
+        Case{"2 by 2, apart", 2, {.stride = {3, 2}, .padding = {1, 0}}},
+        Case{"2 by 2, padded", 2, {.padding = 1}}, Case{"2 by 2, dilated", 2, {.dilation = 2}},
+        Case{"a tap just beyond five columns", 3, {.padding = 1, .dilation = {2, 3}}}})
     rows.push_back(
         {.name = "max_pool2d",
          .variant = c.name,

@@ -46,6 +46,8 @@ TEST_CASE("multinomial refuses bad weights", "[random]") {
   CHECK_THROWS_WITH(multinomial(from_data<float>({1, NAN}, {2}), 1), Contains("position 1"));
   CHECK_THROWS_WITH(multinomial(from_data<double>({1, inf}, {2}), 1), Contains("weight inf"));
   CHECK_THROWS_WITH(multinomial(zeros({2, 3}), 1), "multinomial: the weights of row 0 sum to 0");
+  CHECK_THROWS_WITH(multinomial(tensor({1e308, 1e308}, float64), 1, true),
+                    "multinomial: the weights of row 0 sum to inf");
   CHECK_THROWS_WITH(
       multinomial(tensor({0, 1, 1}), 3),
       "multinomial: 3 draws without replacement from row 0, which has 2 non-zero weights");

@@ -98,6 +98,23 @@ TEST_CASE("max_pool2d of ties, infinities and NaN") {
   CHECK(values(x.grad()) == Values{inf, 0, 0, 0, 1, 0, 0, 0, 0});
 }
 
+TEST_CASE("max_pool2d: windows and planes at the limits of what fits") {
+  const Tensor x = tensor({{1, 2}, {3, 4}});
+  // Taps two apart, on one pixel each.
+  CHECK(values(max_pool2d(x, 2, {.stride = 1, .padding = 1, .dilation = 2})) == Values{4, 3, 2, 1});
+  CHECK(values(max_pool2d(x, 1, {.dilation = 3})) == Values{1, 2, 3, 4});
+  CHECK(values(max_pool2d(x, 2, {.stride = INT32_MAX})) == Values{4});
+  CHECK(error_of([&] {
+          max_pool2d(x, 2, {.stride = int64_t{INT32_MAX} + 1});
+        }).starts_with("max_pool2d: a window of 2 with stride 2147483648"));
+  // Positions in a plane are 32-bit.
+  const int64_t wide = 1 << 16;
+  CHECK(max_pool2d(zeros({0, wide / 2 - 1, wide}), 2).shape() == Shape{0, wide / 4 - 1, wide / 2});
+  CHECK(error_of([&] {
+          max_pool2d(zeros({0, wide / 2, wide}), 2);
+        }) == "max_pool2d: a plane of x (0, 32768, 65536) is too large");
+}
+
 TEST_CASE("NaN and infinity reach only the pixels computed from them") {
   for (const double odd : {inf, not_a_number}) {
     const Tensor x = tensor({{odd, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, 15}});
