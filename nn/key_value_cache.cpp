@@ -118,9 +118,14 @@ void KeyValueCache::add_row(const KeyValueCache& other) {
   grow(length);
   k_.slice(0, row, row + 1).slice(2, 0, length).copy_(other.keys());
   v_.slice(0, row, row + 1).slice(2, 0, length).copy_(other.values());
-  for (size_t i = 0; i < last_tokens_.size(); ++i)
-    if (const Tensor& last = other.last_tokens_[i]; last.defined())
-      last_tokens_[i] = row == 0 ? last : cat({last_tokens_[i], last}, 0);
+  for (size_t i = 0; i < last_tokens_.size(); ++i) {
+    Tensor all = last_tokens_[i], last = other.last_tokens_[i];
+    if (!all.defined() && !last.defined()) continue;
+    const Shape shape = (last.defined() ? last : all).shape();
+    if (!all.defined()) all = zeros(shape.with(0, row), last.dtype());
+    if (!last.defined()) last = zeros(shape.with(0, 1), all.dtype());
+    last_tokens_[i] = cat({all, last}, 0);
+  }
   lengths_.push_back(length);
   fill_gaps();
 }

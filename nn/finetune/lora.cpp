@@ -44,6 +44,8 @@ struct Lora {
     std::string name;
     Registry* registry;
     bool hidden;
+    /// The name in the model of the layer's parameter `own`.
+    std::string name_of(const char* own) const { return name.empty() ? own : name + '.' + own; }
   };
 
   static void collect(Registry& registry, const std::string& prefix, std::vector<Layer>& out) {
@@ -74,8 +76,9 @@ struct Lora {
       check(is_floating(weight.dtype()), "merge_lora: the weight of ", layer.name, " is ",
             weight.dtype(), ": convert it to float32 first");
       for (const Module::Named& other : model.all())
-        check(other.name == layer.name + ".weight" || &other.entry->tensor.impl() != &weight.impl(),
-              "merge_lora: the weight of ", layer.name, " is also ", other.name);
+        check(
+            other.name == layer.name_of("weight") || &other.entry->tensor.impl() != &weight.impl(),
+            "merge_lora: the weight of ", layer.name, " is also ", other.name);
     }
     return found;
   }
@@ -193,9 +196,9 @@ NamedTensors merged_state_dict(const Module& model) {
   NamedTensors state = model.state_dict();
   for (const Lora::Layer& layer : layers) {
     std::erase_if(
-        state, [&](const auto& named) { return named.first.starts_with(layer.name + ".lora_"); });
+        state, [&](const auto& named) { return named.first.starts_with(layer.name_of("lora_")); });
     for (auto& [name, tensor] : state)
-      if (name == layer.name + ".weight") tensor = tensor + layer.registry->update->weight();
+      if (name == layer.name_of("weight")) tensor = tensor + layer.registry->update->weight();
   }
   return state;
 }

@@ -139,6 +139,12 @@ TEST_CASE("a key/value cache's previous tokens stay with their sequences", "[nn]
   for (const int64_t row : {1, 0}) cache.remove_row(row);
   cache.add_row(nn::KeyValueCache(1, 1, 200, 2));
   CHECK(difference(cache.previous_tokens(0, tensor({{{7}, {8}}})), {0, 7}) == 0);
+  // Sequences without tokens before and after one with tokens.
+  nn::KeyValueCache mixed = without_rows(3);
+  mixed.add_row(nn::KeyValueCache(1, 1, 200, 2));
+  mixed.add_row(with_previous(3));
+  mixed.add_row(nn::KeyValueCache(1, 1, 200, 2));
+  CHECK(difference(mixed.previous_tokens(0, tensor({{{7}}, {{8}}, {{9}}})), {0, 3, 0}) == 0);
 }
 
 TEST_CASE("a key/value cache refuses bad sizes, and keys or values of another shape", "[nn]") {

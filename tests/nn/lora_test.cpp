@@ -219,6 +219,19 @@ TEST_CASE("merge_lora: the merged weights compute the same", "[lora]") {
   CHECK(names_of(net).size() == 2);
 }
 
+TEST_CASE("merge_lora: a model that is one linear layer", "[lora]") {
+  manual_seed(3);
+  nn::Linear layer(5, 3);
+  nn::add_lora(layer, {.rank = 2, .layers = {".*"}});
+  draw_updates(layer);
+  const Tensor x = randn({4, 5}), adapted = layer(x).detach();
+  const NamedTensors merged = nn::merged_state_dict(layer);
+  REQUIRE(merged.size() == 2);  // weight and bias
+  nn::merge_lora(layer);
+  CHECK(distance(layer(x).detach(), adapted) < 1e-6);
+  CHECK(same_bits(layer.weight, merged[0].second));
+}
+
 TEST_CASE("merge_lora: a GPT's logits, to float32's and float64's rounding", "[lora]") {
   manual_seed(7);
   const bool is_double = GENERATE(false, true);
