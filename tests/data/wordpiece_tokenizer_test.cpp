@@ -197,6 +197,9 @@ TEST_CASE("Hugging Face: finding the tokenizer of a folder", "[wordpiece]") {
   const std::string dir = folder.path.string();
   CHECK_THROWS_WITH(models::load_tokenizer(dir),
                     Contains(dir + ": expected a tokenizer: tokenizer.json, vocab.json"));
+  write_file_atomically(folder / "vocab.json", "{}");  // without merges.txt
+  CHECK_THROWS_WITH(models::load_tokenizer(dir), Contains(dir + ": expected a tokenizer: "));
+  std::filesystem::remove(folder / "vocab.json");
   const auto uncased = models::load_tokenizer(folders + "bert");
   CHECK(uncased->encode("HELLO") == golden_vocab().encode("hello"));
   std::filesystem::copy(folders + "bert/vocab.txt", folder / "vocab.txt");
@@ -238,13 +241,18 @@ TEST_CASE("Hugging Face: a tokenizer.json of an unsupported BPE is refused", "[w
   files.refused("/pre_tokenizer", nullptr, "got null");
   files.refused("/model/byte_fallback", true, "model.byte_fallback: expected false");
   files.refused("/model/vocab", json::array(), "model.vocab: expected an object");
-  files.refused("/model/vocab/a", 9999, "expected ids from 0 to 292");
+  for (const int64_t id : {-1, 293, 9999})
+    files.refused("/model/vocab/a", id, "expected ids from 0 to 292");
   files.refused("/model/merges", "a b", "model.merges: expected an array");
   files.refused("/model/merges/0", 7, "model.merges: expected two tokens, got 7");
+  for (const json& merge : {json::array({"a"}), json::array({"a", 7}), json::array({7, "a"}),
+                            json::array({"a", "b", "c"})})
+    files.refused("/model/merges/0", merge, "expected two tokens, got " + merge.dump());
   files.refused("/model/merges/0", {"a", "\xc3\xbf\xc3\xbf"}, "merge 0 ");
   files.refused("/added_tokens/0/id", 5, "model.vocab: id 5 stands for");
   files.refused("/added_tokens/0/content", "a", "\"a\" has the id 292, in model.vocab");
   files.refused("/added_tokens/0/id", "x", "expected tokens with id and content");
+  files.refused("/added_tokens/0/content", 7, "expected tokens with id and content");
   files.refused("/added_tokens", 4, "added_tokens: expected an array");
   files.refused("/added_tokens/0/special", false,
                 "added_tokens: expected special tokens, got \"<|endof");
@@ -257,7 +265,12 @@ TEST_CASE("Hugging Face: a tokenizer.json of an unsupported BPE is refused", "[w
   files.refused("/post_processor",
                 {{"type", "Sequence"}, {"processors", {{{"type", "ByteLevel"}}, adds}}},
                 "<|endoftext|> A");
-  files.refused("/post_processor", {{"type", "RobertaProcessing"}, {"cls", {"<s>", 0}}}, "<s> A ?");
+  for (const json& sep : {json(), json("</s>"), json::array(), json::array({7})})
+    files.refused("/post_processor",
+                  {{"type", "RobertaProcessing"}, {"cls", {"<s>", 0}}, {"sep", sep}}, "<s> A ?");
+  files.refused("/post_processor/type", "TemplateProcessing", R"(got "TemplateProcessing")");
+  files.refused("/post_processor/type", 7, "got \"7\"");
+  files.refused("/post_processor", {{"type", "Other"}, {"single", {end, text}}}, R"(got "Other")");
 }
 
 TEST_CASE("Hugging Face: a tokenizer.json of WordPiece equals vocab.txt", "[wordpiece]") {
@@ -268,6 +281,16 @@ TEST_CASE("Hugging Face: a tokenizer.json of WordPiece equals vocab.txt", "[word
   cased["normalizer"]["lowercase"] = false;
   CHECK(files.load(cased)->encode("\xc3\x89t\xc3\xa9") ==
         golden_vocab({.lower_case = false, .strip_accents = false}).encode("\xc3\x89t\xc3\xa9"));
+  json old = files.good;  // the oldest format
+  old["model"].erase("type");
+  check_same(*files.load(old), bert);
+  json brief = files.good;  // without what it means anyway
+  for (const char* key : {"clean_text", "handle_chinese_chars", "strip_accents", "lowercase"})
+    brief["normalizer"].erase(key);
+  const auto usual_options = files.load(brief);
+  const auto& options = dynamic_cast<const WordPieceTokenizer&>(*usual_options).options();
+  CHECK((options.lower_case && options.strip_accents && options.split_cjk));
+  files.refused("/model/type", "Unigram", "expected \"BPE\" or \"WordPiece\", got \"Unigram\"");
   files.refused("/normalizer/type", "Sequence", "normalizer.type: expected \"BertNormalizer\"");
   files.refused("/normalizer/clean_text", false, "normalizer.clean_text: expected true, got false");
   files.refused("/normalizer/lowercase", "yes", "normalizer.lowercase: expected true or false");
@@ -292,6 +315,7 @@ TEST_CASE("Hugging Face: a tokenizer.json of WordPiece equals vocab.txt", "[word
   check_same(*files.with_settings({{"do_lower_case", true}, {"tokenizer_class", "BertTokenizer"}}),
              bert);
   files.refused_settings({{"do_lower_case", false}}, "do_lower_case: expected true, got false");
+  files.refused_settings({{"strip_accents", false}}, "strip_accents: expected true, got false");
   files.refused_settings({{"tokenize_chinese_chars", false}},
                          "tokenize_chinese_chars: expected true, got false");
 }
@@ -359,6 +383,9 @@ TEST_CASE("Hugging Face: settings next to a vocab.txt are followed or refused", 
   check_same(*files.with_settings(newer), golden_vocab());
   newer["additional_special_tokens"] = {"[unused0]"};
   CHECK(files.with_settings(newer)->special("[unused0]") == 1);
+  CHECK(files.with_settings(added("1", "[unused0]", true))->special("[unused0]") == 1);
+  const auto plain = files.with_settings(json::object());
+  CHECK(dynamic_cast<const WordPieceTokenizer&>(*plain).options().split_cjk);
   files.refused_settings({{"tokenizer_class", "BertJapaneseTokenizer"}},
                          "tokenizer_class: expected \"BertTok");
   files.refused_settings({{"do_basic_tokenize", false}},

@@ -55,6 +55,7 @@ TEST_CASE("save_adapter, load_adapter: the updates alone, in PEFT's names", "[ad
   CHECK_THAT(config, Contains("\"peft_type\": \"LORA\"") && Contains("\"r\": 2") &&
                          Contains("\"lora_alpha\": 3.0") && Contains("\"lora_dropout\": 0.25") &&
                          Contains("\"fan_in_fan_out\": true") &&
+                         Contains("\"task_type\": \"CAUSAL_LM\"") &&
                          Contains("\"transformer.h.1.mlp.c_fc\""));
   const SafetensorsFile file = load_safetensors(dir / "adapter_model.safetensors");
   CHECK(file.tensors.size() == 8);
@@ -87,7 +88,11 @@ TEST_CASE("load_adapter: refuses files that do not fit, with nothing changed", "
   for (const Case& c :
        {Case{"\"r\": 2", "\"r\": 3", "c_proj.lora_A.weight: expected rank 3, got shape (2, 8)"},
         Case{"\"r\": 2", "\"r\": 2.5", "r: expected a whole number, got 2.5"},
+        Case{"\"r\": 2", "\"r\": 0", "r: expected a number from 1 to "},
         Case{"\"r\": 2", "\"q\": 2", "r is missing"},
+        Case{"\"lora_dropout\": 0.0", "\"lora_dropout\": 1.0",
+             "lora_dropout: expected a number from 0 to 0.999999, got 1"},
+        Case{"\"lora_dropout\": 0.0", "\"lora_dropout\": -0.5", "lora_dropout: expected a number"},
         Case{"\"LORA\"", "\"IA3\"", "peft_type: expected"},
         Case{"\"none\"", "\"all\"", "bias: expected"},
         Case{"\"bias\"", "\"use_dora\": true, \"bias\"", "use_dora: expected false"},
@@ -133,6 +138,40 @@ TEST_CASE("load_adapter: refuses files that do not fit, with nothing changed", "
   std::filesystem::remove(weights);
   models::GPT other = make_model();
   CHECK_THROWS_WITH(models::load_adapter(dir / "", other), Contains("No such file"));
+}
+
+TEST_CASE("load_adapter: the smallest rank and the largest dropout", "[adapter]") {
+  const TemporaryFolder dir;
+  models::GPT model = make_model(), other = make_model();
+  nn::add_lora(model, {.rank = 1, .layers = {"proj"}});
+  models::save_adapter(dir / "", model);
+  replace(dir / "adapter_config.json", "\"lora_dropout\": 0.0", "\"lora_dropout\": 0.999999");
+  models::load_adapter(dir / "", other);
+  CHECK(nn::lora_updates(other)[0].second.a.size(0) == 1);
+  CHECK(nn::lora_updates(other)[0].second.dropout == 0.999999);
+}
+
+TEST_CASE("load_adapter: tensors that are no updates of a layer are refused", "[adapter]") {
+  const TemporaryFolder dir;
+  models::GPT model = make_model();
+  nn::add_lora(model, {.rank = 2, .layers = {"proj"}});
+  models::save_adapter(dir / "", model);
+  const auto refused = [&](const NamedTensors& tensors, const std::string& message) {
+    save_safetensors(dir / "adapter_model.safetensors", tensors);
+    models::GPT other = make_model();
+    CHECK_THROWS_WITH(models::load_adapter(dir / "", other),
+                      Contains(dir / "adapter_model.safetensors: ") && Contains(message));
+  };
+  const std::string begin = "base_model.model.", a = ".lora_A.weight", b = ".lora_B.weight",
+                    layer = "transformer.h.0.attn.c_proj", names = "expected names such as ";
+  refused({{begin + layer + ".lora_magnitude_vector", zeros({2, 8})}}, names);
+  refused({{layer + a, zeros({2, 8})}}, names);
+  const std::string matrix = "expected a matrix of floating-point numbers, got ";
+  refused({{begin + layer + a, zeros({2, 8}, int64)}}, matrix + "int64 (2, 8)");
+  refused({{begin + layer + a, zeros({16})}}, matrix + "float32 (16,)");
+  const std::string norm = begin + "transformer.ln_f";  // its weight is no matrix
+  refused({{norm + a, zeros({2, 8})}, {norm + b, zeros({8, 2})}},
+          "the model has no layer \"transformer.ln_f\"");
 }
 
 namespace gradus::testing {
@@ -272,6 +311,9 @@ TEST_CASE("save_adapter: a ViT without classes has no prefix", "[adapter]") {
   models::save_adapter(dir / "", model);
   CHECK(load_safetensors(dir / "adapter_model.safetensors").tensors[0].first ==
         "base_model.model.encoder.layer.0.attention.output.dense.lora_A.weight");
+  const json settings = json_in(dir / "adapter_config.json");
+  CHECK(settings["task_type"].is_null());
+  CHECK(settings["fan_in_fan_out"] == false);
   models::load_adapter(dir / "", other);
   CHECK(nn::lora_updates(other).size() == 1);
 }
@@ -282,6 +324,7 @@ TEST_CASE("load_adapter: the same A for queries, keys and values keeps the rank"
   nn::add_lora(model, {.rank = 2, .layers = {"qkv"}});
   models::save_adapter(dir / "", model);
   CHECK(load_safetensors(dir / "adapter_model.safetensors").tensors.size() == 12);
+  CHECK(json_in(dir / "adapter_config.json")["fan_in_fan_out"] == false);
   auto other = models::load_model<models::GPT>(all_folders + "llama3");
   models::load_adapter(dir / "", other);
   for (const auto& [name, update] : nn::lora_updates(other)) CHECK(update.a.size(0) == 2);
@@ -313,6 +356,7 @@ TEST_CASE("save_adapter: this library's names where Hugging Face has none", "[ad
   models::save_adapter(dir / "", model);
   const auto tensors = load_safetensors(dir / "adapter_model.safetensors").tensors;
   CHECK(tensors[0].first == "base_model.model.blocks.0.attn.qkv.lora_A.weight");
+  CHECK(json_in(dir / "adapter_config.json")["fan_in_fan_out"] == false);
   models::load_adapter(dir / "", other);
   CHECK(nn::lora_updates(other).size() == tensors.size() / 2);
 }

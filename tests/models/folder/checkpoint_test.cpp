@@ -48,3 +48,43 @@ TEST_CASE("a checkpoint of the format without checksums loads", "[checkpoint]") 
     CHECK_THROWS_WITH(models::Checkpoint(path), Contains(path + ": not a checkpoint: "));
   }
 }
+
+TEST_CASE("a checkpoint restores the average and the random state", "[checkpoint]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "x";
+  nn::Linear model(2, 2), other(2, 2);
+  optim::SGD sgd(model.parameters()), other_sgd(other.parameters());
+  optim::WeightAverage average(model.parameters(), 0.5), other_average(other.parameters(), 0.5);
+  {
+    const NoGrad no_grad;
+    model.weight.fill_(3);
+  }
+  average.update();
+  manual_seed(7);
+  randn({3});
+  const RandomKey random = default_generator().state();
+  models::save_checkpoint(path, model, sgd, {}, &average);
+  manual_seed(1);
+  models::Checkpoint(path).restore(other, other_sgd, &other_average);
+  CHECK(default_generator().state().seed == 7);
+  CHECK(default_generator().state().counter == random.counter);
+  for (size_t i = 0; i < 2; ++i)
+    check_same_bits<float>(other_average.means()[i], average.means()[i]);
+  check_same_bits<float>(other.weight.detach(), model.weight.detach());
+}
+
+TEST_CASE("a checkpoint whose optimiser does not fit leaves the average as it was",
+          "[checkpoint]") {
+  TemporaryFolder folder;
+  const std::string path = folder / "x";
+  nn::Linear model(2, 2), other(2, 2);
+  const optim::WeightAverage average(model.parameters());
+  optim::WeightAverage other_average(other.parameters());
+  models::save_checkpoint(path, model, optim::SGD(model.parameters(), {.momentum = 0.9}), {},
+                          &average);
+  const Tensor mean = other_average.means()[0].clone();
+  optim::AdamW adam(other.parameters());
+  CHECK_THROWS_WITH(models::Checkpoint(path).restore(other, adam, &other_average),
+                    Contains(path + ": AdamW: "));
+  check_same_bits<float>(other_average.means()[0], mean);
+}

@@ -5,6 +5,7 @@
 
 #include "gradus/models/bert.h"
 #include "gradus/models/folder/hugging_face/hugging_face.h"
+#include "gradus/models/folder/hugging_face/models.h"
 #include "gradus/models/vit.h"
 #include "tests/models/folder/hugging_face_folders.h"
 
@@ -232,8 +233,169 @@ TEST_CASE("Hugging Face: missing files of weights, and those of PyTorch", "[hugg
                     EndsWith("for \"a\", got \"\\u001b]0;owned\\u0007\""));
   parts.change_config({{"weight_map", {{"a", "\u009b2J"}}}}, "model.safetensors.index.json");
   CHECK_THROWS_WITH(models::load_model<models::ViT>(parts.dir), EndsWith("got \"\\u009b2J\""));
-  parts.change_config({{"weight_map", 1}}, "model.safetensors.index.json");
-  CHECK_THROWS_WITH(models::load_model<models::ViT>(parts.dir), Contains("weight_map"));
+  const auto refused = [&](const json& index, const std::string& message) {
+    write_file_atomically(parts / "model.safetensors.index.json", index.dump());
+    CHECK_THROWS_WITH(models::load_model<models::ViT>(parts.dir), Contains(message));
+  };
+  const std::string no_map = "index.json: expected an object weight_map of names and files";
+  for (const json& index : {json::array(), json::object(), json{{"weight_map", 1}},
+                            json{{"weight_map", json::object()}}})
+    refused(index, no_map);
+  const std::string no_file = "weight_map: expected a file of this folder for \"a\", got ";
+  for (const json& file : {json(7), json(""), json("\x7f")})
+    refused({{"weight_map", {{"a", file}}}}, no_file);
+}
+
+TEST_CASE("Hugging Face: null stands for what a model does not use", "[hugging_face]") {
+  const Copy copy("bert");
+  json config = json_in(copy / "config.json");
+  for (const char* key : {"position_embedding_type", "is_decoder", "pruned_heads", "id2label"})
+    config[key] = nullptr;
+  write_file_atomically(copy / "config.json", config.dump());
+  CHECK_NOTHROW(models::load_model<models::Bert>(copy.dir));
+}
+
+TEST_CASE("Hugging Face: the class that wrote a folder decides the kind of model",
+          "[hugging_face]") {
+  const Copy copy("bert");
+  const auto kind = [&](const json& architectures) {
+    json config = json_in(copy / "config.json");
+    config["architectures"] = architectures;
+    write_file_atomically(copy / "config.json", config.dump());
+    return models::model_kind(copy.dir);
+  };
+  const char* const classifier = "BertForSequenceClassification";
+  CHECK(kind({classifier}) == "bert-classifier");
+  CHECK(kind({"BertModel", classifier}) == "bert");
+  for (const json& none : {json(), json(classifier), json::array(), json::array({7})})
+    CHECK(kind(none) == "bert");
+}
+
+TEST_CASE("Hugging Face: the number of classes without their names", "[hugging_face]") {
+  const Copy copy("vit");
+  const auto classes = [&](const json& count) {
+    json config{{"model_type", "vit"}, {"id2label", nullptr}, {"num_labels", count}};
+    if (count.is_null()) config.erase("num_labels");
+    write_file_atomically(copy / "config.json", config.dump());
+    return models::load_config<models::ViT>(copy.dir).classes;
+  };
+  CHECK(classes({}) == 2);
+  CHECK(classes(1) == 1);
+  CHECK(classes(1000000) == 1000000);
+  for (const json& count : {json(0), json(1000001), json(2.5), json("3")})
+    CHECK_THROWS_WITH(
+        classes(count),
+        EndsWith("num_labels: expected a whole number from 1 to 1000000, got " + count.dump()));
+  const std::string text =
+      R"({"model_type": "bert", "architectures": ["BertForTokenClassification"])";
+  write_file_atomically(copy / "config.json", text + R"(, "num_labels": 1})");
+  CHECK_THROWS_WITH(models::load_config<models::BertClassifier>(copy.dir),
+                    EndsWith("expected at least 2 classes, got 1"));
+  write_file_atomically(copy / "config.json", text + R"(, "id2label": {"0": 5, "1": "b"}})");
+  CHECK_THROWS_WITH(models::load_config<models::BertClassifier>(copy.dir),
+                    EndsWith("id2label: expected a name for each number from 0 to 1, but there is "
+                             "none for 0"));
+}
+
+TEST_CASE("Hugging Face: the number in a parameter's name", "[hugging_face]") {
+  using models::internal::number_in;
+  CHECK(number_in("h.*.bias", "h.0.bias") == "0");
+  CHECK(number_in("h.*.bias", "h.19.bias") == "19");
+  CHECK(number_in("wte", "wte") == "");
+  for (const char* name :
+       {"h..bias", "g.0.bias", "h.0.bits", "h.x.bias", "h.0x.bias", "h.-1.bias", "h.bias", "wte"})
+    CHECK_FALSE(number_in("h.*.bias", name));
+  CHECK_FALSE(number_in("wte", "wte.weight"));
+}
+
+TEST_CASE("Hugging Face: how many names a refusal lists, and how long they are", "[hugging_face]") {
+  const Copy copy("gpt2");
+  const NamedTensors good = copy.tensors();
+  const auto with = [&](const std::vector<std::string>& names) {
+    NamedTensors more = good;
+    for (const std::string& name : names) more.emplace_back(name, ones({1}));
+    copy.put(more);
+    try {
+      models::load_model<models::GPT>(copy.dir);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("accepted");
+  };
+  const std::string a(98, 'a'), b(98, 'b'), c(99, 'c'), d(98, 'd'), e(98, 'e');
+  // " a, b, c" has 300 characters.
+  CHECK_THAT(with({a, b, c, d, e}),
+             EndsWith("unexpected: " + a + ", " + b + ", " + c + " and 2 more"));
+  CHECK_THAT(with({a, b, c}), EndsWith("unexpected: " + a + ", " + b + ", " + c));
+  CHECK_THAT(with({std::string(140, 'a'), std::string(141, 'b')}),
+             EndsWith(": " + std::string(140, 'a') + ", " + std::string(140, 'b') + "..."));
+}
+
+TEST_CASE("Hugging Face: weights of another dtype, or that are not a BERT's", "[hugging_face]") {
+  const Copy copy("gpt2"), bert("bert");
+  NamedTensors tensors = copy.tensors();
+  for (auto& [name, tensor] : tensors)
+    if (name == "ln_f.bias") tensor = tensor.to(float64);
+  copy.put(tensors);
+  CHECK_THROWS_WITH(models::load_model<models::GPT>(copy.dir),
+                    EndsWith("mismatched: ln_f.bias (expected float32 (16,), got float64 (16,))"));
+  for (auto& [name, tensor] : tensors)
+    if (is_floating(tensor.dtype())) tensor = tensor.to(float64);
+  copy.put(tensors);
+  auto model = models::load_model<models::GPT>(copy.dir);
+  CHECK(model.wte.weight.dtype() == float64);
+  model.to(float32);
+  CHECK(gpt2_difference(model) < 1e-4);
+
+  tensors = bert.tensors();
+  tensors.emplace_back("bert.encoder.layer.7.output.dense.bias", ones({12}));
+  bert.put(tensors);
+  CHECK_THROWS_WITH(models::load_model<models::Bert>(bert.dir),
+                    EndsWith("unexpected: encoder.layer.7.output.dense.bias"));
+}
+
+TEST_CASE("Hugging Face: a tied weight may be in the file under either name", "[hugging_face]") {
+  const Copy copy("gpt2");
+  copy.rename(
+      [](const std::string& name) { return name == "wte.weight" ? "lm_head.weight" : name; });
+  CHECK(gpt2_difference(models::load_model<models::GPT>(copy.dir)) < 1e-4);
+  NamedTensors both = copy.tensors();
+  for (const auto& [name, tensor] : both)
+    if (name == "lm_head.weight") {
+      both.emplace_back("wte.weight", tensor.slice(0, 0, 303).clone());  // without its last row
+      break;
+    }
+  copy.put(both);
+  CHECK_THROWS_WITH(
+      models::load_model<models::GPT>(copy.dir),
+      EndsWith("the tensors lm_head.weight and wte.weight differ: expected one, tied"));
+}
+
+TEST_CASE("Hugging Face: nothing is saved that would be read as something else", "[hugging_face]") {
+  const TemporaryFolder folder;
+  const models::GPT gpt({.vocab = 7, .layers = 1, .heads = 1, .dim = 4});
+  const models::BertClassifier classifier(
+      {.bert = {.vocab = 7, .layers = 1, .heads = 1, .dim = 4}, .classes = 2});
+  const auto bpe = models::load_tokenizer(all_folders + "gpt2"),
+             pieces = models::load_tokenizer(all_folders + "bert"),
+             form = models::load_tokenizer(all_folders + "llama2");
+  const std::string file = models::tokenizer_path(folder / "");
+  models::save_hugging_face(folder / "", gpt, {.tokenizer = form.get()});
+  CHECK_NOTHROW(models::save_hugging_face(folder / "", gpt, {.tokenizer = form.get()}));
+  CHECK_THROWS_WITH(
+      models::save_hugging_face(folder / "", gpt, {.tokenizer = bpe.get()}),
+      "save_hugging_face: " + file + " exists and would be read instead of vocab.json");
+  CHECK_THROWS_WITH(
+      models::save_hugging_face(folder / "", classifier, {.tokenizer = pieces.get()}),
+      "save_hugging_face: " + file + " exists and would be read instead of vocab.txt");
+
+  const models::ImageInfo images{{{0}, {1}}};
+  CHECK_THROWS_WITH(models::save_hugging_face(folder / "no", gpt, {.images = &images}),
+                    "save_hugging_face: a gpt takes no images");
+  const models::TextInfo three{.class_names = {"a", "b", "c"}};
+  CHECK_THROWS_WITH(models::save_hugging_face(folder / "no", classifier, {.text = &three}),
+                    "save_hugging_face: expected 2 names of classes, got 3");
+  CHECK_FALSE(folder.has("no"));
 }
 
 }  // namespace gradus::testing

@@ -19,6 +19,7 @@ TEST_CASE("images.json: saved and loaded, and refused if damaged", "[folder]") {
   CHECK(loaded.stats.mean == info.stats.mean);
   CHECK(loaded.stats.std == info.stats.std);
   CHECK(loaded.class_names == info.class_names);
+  CHECK_THAT(read_file(path), Contains("\"\u00fc\""));  // not escaped
   models::save_image_info(dir, {{{0}, {1}}});
   CHECK(models::load_image_info(dir).class_names.empty());
   write_file_atomically(folder / "preprocessor_config.json", "{}");
@@ -46,4 +47,32 @@ TEST_CASE("images.json: saved and loaded, and refused if damaged", "[folder]") {
   CHECK(models::image_info_path(dir) == folder / "preprocessor_config.json");
   std::filesystem::remove(folder / "preprocessor_config.json");
   CHECK_THROWS_WITH(models::load_image_info(dir), Contains(path));
+}
+
+TEST_CASE("preprocessor_config.json: images from 0 to 1, normalised or not", "[folder]") {
+  const TemporaryFolder folder;
+  const std::string dir = folder / "", path = folder / "preprocessor_config.json";
+  const auto load = [&](const std::string& file, const std::string& more = "") {
+    write_file_atomically(folder / "config.json", R"({"model_type": "vit")" + more + "}");
+    write_file_atomically(path, file);
+    return models::load_image_info(dir);
+  };
+  const std::string stats = R"("image_mean": [0.5], "image_std": [2])";
+  const models::ImageInfo normalised = load("{" + stats + "}");
+  CHECK(normalised.stats.mean == std::vector<double>{0.5});
+  CHECK(normalised.stats.std == std::vector<double>{2});
+  CHECK(normalised.class_names == std::vector<std::string>{"LABEL_0", "LABEL_1"});
+
+  const std::string plain = R"({"do_normalize": false})";
+  CHECK(load(plain).stats.mean == std::vector<double>{0, 0, 0});
+  CHECK(load(plain).stats.std == std::vector<double>{1, 1, 1});
+  CHECK(load(plain, R"(, "num_channels": 1)").stats.mean == std::vector<double>{0});
+  CHECK(load(plain, R"(, "num_channels": 1)").stats.std == std::vector<double>{1});
+
+  CHECK_NOTHROW(load(R"({"do_rescale": true, "rescale_factor": 0.00392156863, )" + stats + "}"));
+  CHECK_THROWS_WITH(load(R"({"do_rescale": false, )" + stats + "}"),
+                    Contains(path + ": do_rescale: expected true, got false"));
+  for (const std::string factor : {"1", "0.00392", "\"x\"", "null"})
+    CHECK_THROWS_WITH(load(R"({"rescale_factor": )" + factor + ", " + stats + "}"),
+                      Contains(path + ": rescale_factor: expected 1/255, got " + factor));
 }

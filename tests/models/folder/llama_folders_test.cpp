@@ -178,6 +178,7 @@ TEST_CASE("Llama's family: the tokenizer is written with what transformers must 
   CHECK(config["tokenizer_class"] == "PreTrainedTokenizerFast");
   CHECK(config["model_max_length"] == json_in(dir + "/config.json")["max_position_embeddings"]);
   CHECK(config["bos_token"] == "<s>");
+  CHECK(json_in(folder / "to/config.json")["bos_token_id"] == 1);
   // With true, transformers takes the space out of a decoded "a ." and similar texts.
   CHECK(config["clean_up_tokenization_spaces"] == false);
 }

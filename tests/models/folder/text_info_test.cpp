@@ -14,6 +14,8 @@ using namespace gradus;
 TEST_CASE("text.json: what it must hold", "[hugging_face]") {
   const TemporaryFolder folder;
   models::save_config(folder / "", models::GPT::kind, {});
+  models::save_text_info(folder / "", {});
+  CHECK_FALSE(folder.has("text.json"));
   const models::TextInfo info{.class_names = {"a", "b"},
                               .token_ids = {{"eos_token_id", {1, 2}}},
                               .token_names = {{"unk_token", "?"}},
@@ -38,6 +40,20 @@ TEST_CASE("text.json: what it must hold", "[hugging_face]") {
   CHECK(refused(R"({"eos_token_id": [1, "b"]})") ==
         R"(eos_token_id: expected a token's id or an array of them, got [1,"b"])");
   CHECK(refused(R"({"pad_token": 7})") == "pad_token: expected a string, got 7");
+  CHECK(refused(R"({"chat_template": ["x"]})") == "accepted");
+  CHECK(models::load_text_info(folder / "") == models::TextInfo());
+}
+
+TEST_CASE("a Hugging Face folder's chat_template.jinja replaces the template in its settings",
+          "[hugging_face]") {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "config.json", R"({"model_type": "gpt2", "pad_token_id": 3})");
+  write_file_atomically(folder / "tokenizer_config.json", R"({"chat_template": "old"})");
+  CHECK(models::load_text_info(folder / "").chat_template == "old");
+  write_file_atomically(folder / "chat_template.jinja", "new");
+  CHECK(models::load_text_info(folder / "").chat_template == "new");
+  const std::map<std::string, std::vector<int64_t>> ids{{"pad_token_id", {3}}};
+  CHECK(models::load_text_info(folder / "").token_ids == ids);
 }
 
 TEST_CASE("a classifier's folder with Hugging Face's default labels has no names of classes",
