@@ -17,8 +17,7 @@ using models::Hypothesis;
 
 namespace {
 
-/// A model given by a table per source of the logits after a row's last two tokens. It counts its
-/// calls.
+/// A model given by a table per source of the logits after a row's last two tokens.
 class TableDecoder : public models::Decoder {
  public:
   TableDecoder(int64_t sources, int64_t beams, int64_t vocab, int64_t capacity)
@@ -110,6 +109,9 @@ TEST_CASE("beam search: with as many beams as targets it finds the best target",
       CHECK(std::is_sorted(all.begin(), all.end(), [](const Hypothesis& a, const Hypothesis& b) {
         return a.score > b.score;
       }));
+      // Each target once, with its stop token: 1 + 3 + 9 + 27 + 81.
+      CHECK(all.size() == 121);
+      CHECK(std::all_of(all.begin(), all.end(), [](const Hypothesis& h) { return h.stopped; }));
     }
   }
 }
@@ -149,13 +151,50 @@ TEST_CASE("beam search: more beams score no worse, and the decoder's capacity is
         decoder, 1,
         {.start = start, .stop = stop, .beams = beams, .tokens = 6, .length_penalty = 0});
     CHECK(found[0][0].score >= before - 1e-12);
-    CHECK(std::ssize(found[0]) <= 2 * beams);
+    CHECK(std::ssize(found[0]) <= beams);
     before = found[0][0].score;
   }
   TableDecoder narrow(1, 2, 5, 3);
   const auto found =
       models::beam_search(narrow, 1, {.start = start, .stop = stop, .beams = 2, .tokens = 50});
-  for (const Hypothesis& h : found[0]) CHECK(h.tokens.size() <= 3);
+  int64_t cut_off = 0;
+  for (const Hypothesis& h : found[0]) {
+    CHECK(h.tokens.size() <= 3);
+    // The decoder reads the start token and two more: a third token is the last.
+    CHECK(h.stopped == (h.tokens.size() < 3));
+    cut_off += !h.stopped;
+    CHECK(h.score == Approx(score(h.log_probability, h.tokens.size() + h.stopped, 0.6)));
+  }
+  CHECK(cut_off > 0);
+}
+
+TEST_CASE("beam search: a target of no tokens is found", "[decoding]") {
+  TableDecoder decoder(1, 2, 2, 9);  // start and stop are the only tokens
+  const auto found =
+      models::beam_search(decoder, 1, {.start = start, .stop = stop, .beams = 2, .tokens = 0});
+  REQUIRE(found[0].size() == 1);
+  CHECK(found[0][0].tokens.empty());
+  CHECK(found[0][0].stopped);
+  CHECK(found[0][0].log_probability ==
+        Approx(log_softmax(decoder.logits(0, {start}))[stop].item()));
+}
+
+TEST_CASE("beam search: a logit of NaN is refused", "[decoding]") {
+  struct Constant : models::Decoder {
+    double value = 0;
+    int64_t vocab() const override { return 3; }
+    Tensor next_logits(const Tensor& ids) override { return full({ids.size(0), 3}, value); }
+    void reorder(const Tensor&) override {}
+    int64_t room() const override { return 9; }
+    int64_t capacity() const override { return 9; }
+    void clear() override {}
+  } decoder;
+  const auto search = [&](double value) {
+    decoder.value = value;
+    models::beam_search(decoder, 1, {.start = start, .stop = stop, .tokens = 2});
+  };
+  CHECK_NOTHROW(search(1));
+  CHECK_THROWS_WITH(search(NAN), "beam_search: a logit is NaN");
 }
 
 TEST_CASE("beam search: a Transformer translates the same with and without its cache",
@@ -196,6 +235,8 @@ TEST_CASE("beam search: bad arguments throw", "[decoding]") {
                     Contains("expected from 1 to "));
   CHECK_THROWS_WITH(search({.start = 0, .stop = 1, .beams = 2, .tokens = -1}),
                     Contains("tokens >= 0"));
+  CHECK_THROWS_WITH(models::beam_search(decoder, 0, {.start = 0, .stop = 1, .beams = 2}),
+                    Contains("expected sources and beams >= 1"));
   CHECK_THROWS_WITH(search({.start = 0, .stop = 1, .beams = 2, .length_penalty = NAN}),
                     Contains("finite length_penalty"));
 }

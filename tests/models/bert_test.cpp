@@ -130,6 +130,12 @@ TEST_CASE("BERT: bad arguments throw", "[bert]") {
   for (const int64_t classes : {0, 1})
     CHECK_THROWS_WITH(models::BertClassifier({.bert = tiny, .classes = classes}),
                       Contains("BertClassifier: classes: expected"));
-  CHECK_THROWS_WITH(model.losses({ids, {}, {}, ids, {}}),
-                    Contains("expected is_next of int64 (2,)"));
+  for (const Tensor& bad : {Tensor(), zeros({2}), zeros({3}, int64)})
+    CHECK_THROWS_WITH(model.losses({ids, {}, {}, ids, bad}),
+                      Contains("expected is_next of int64 (2,)"));
+  for (const Tensor& bad : {Tensor(), ids.to(float32)})
+    CHECK_THROWS_WITH(model.losses({ids, {}, {}, bad, zeros({2}, int64)}),
+                      Contains("expected targets of int64 (2, 3)"));
+  CHECK_THROWS_WITH(model({ids, {}, ones({2, 4}) > 0}), Contains("expected a mask of bool (2, 3)"));
+  CHECK(model({zeros({2, 14}, int64)}).shape() == Shape{2, 14, 16});  // the longest input
 }

@@ -123,6 +123,11 @@ TEST_CASE("captioner: attention maps are probabilities, and padding has no effec
         4 * model.loss(images.slice(0, 0, 1), {ids.slice(0, 0, 1), {}}).item() +
         2 * model.loss(images.slice(0, 1), {ids.slice(0, 1).slice(1, 0, 3), {}}).item();
     CHECK(model.loss(images, {ids, lengths}).item() == Approx(both / 6));
+    // An empty caption: [START] and [END] alone.
+    const double empty =
+        4 * model.loss(images.slice(0, 0, 1), {ids.slice(0, 0, 1), {}}).item() +
+        model.loss(images.slice(0, 1), {ids.slice(0, 1).slice(1, 0, 2), {}}).item();
+    CHECK(model.loss(images, {ids, ints({5, 2})}).item() == Approx(empty / 5));
   });
 }
 
@@ -196,6 +201,12 @@ TEST_CASE("captioner: a saved model loads unchanged, and bad input throws", "[ca
   CHECK_THROWS_WITH(model(images, ids.slice(0, 1)), Contains("2 images, 1 captions"));
   CHECK_THROWS_WITH(model(images, ids.to(float32)), Contains("Captioner: expected words (B, T)"));
   CHECK_THROWS_WITH(model(images, cat({ids, ids}, 1)), Contains("10 tokens do not fit a context"));
+  // A context of 6 holds [START] and five words, and [END] is not read.
+  const Tensor longest = randint(0, 9, {2, 8});
+  CHECK(model(images, longest.slice(1, 0, 6)).shape() == Shape{2, 6, 9});
+  CHECK_THROWS_WITH(model(images, longest.slice(1, 0, 7)), Contains("7 tokens do not fit"));
+  CHECK(std::isfinite(model.loss(images, {longest.slice(1, 0, 7), {}}).item()));
+  CHECK_THROWS_WITH(model.loss(images, {longest, {}}), Contains("8 tokens do not fit"));
   CHECK_THROWS_WITH(model(images, ids + 9), Contains("embedding"));
   CHECK_THROWS_WITH(model.loss(images, {ids, ints({5, 1})}),
                     Contains("Captioner: expected captions of at least [START] and [END]"));

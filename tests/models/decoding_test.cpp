@@ -62,6 +62,28 @@ TEST_CASE("min_p keeps tokens by their probability relative to the largest", "[d
   expect(shares(logits, {.top_k = 3, .top_p = 0.6, .min_p = 0.3}), {0, 4 / 7.0, 0, 3 / 7.0});
 }
 
+TEST_CASE("top_p keeps the fewest tokens that reach its fraction of the probability",
+          "[decoding]") {
+  // Two of four equal tokens have exactly half of the probability.
+  expect(shares(zeros({4}), {.top_p = 0.5}), {0.5, 0.5, 0, 0});
+  // The fraction is that of the tokens left by top_k, here a thirtieth of all probability.
+  const Tensor many = cat({tensor({2.0, 1.5}), ones({100})}, 0);
+  std::vector<double> expected(102);
+  expected[0] = 4 / 7.0, expected[1] = 3 / 7.0;
+  expect(shares(log(many), {.top_k = 2, .top_p = 0.6}), expected);
+}
+
+TEST_CASE("logits near the largest float are sampled", "[decoding]") {
+  expect(shares(tensor({3e38, 3e38, 0.0}), {}), {0.5, 0.5, 0});
+}
+
+TEST_CASE("tokens are sampled only from a vector of floating logits", "[decoding]") {
+  Generator generator;
+  for (const Tensor& bad : {zeros({1, 4}), zeros({0}), zeros({4}, int64)})
+    CHECK_THROWS_WITH(models::sample_token(bad, {}, generator),
+                      Contains("sample_token: expected logits (vocab), got "));
+}
+
 TEST_CASE("a draw does not depend on the last bits of logits", "[decoding]") {
   manual_seed(8);
   const SamplingOptions most{.top_k = 40}, nucleus{.top_p = 0.9}, both{.top_k = 50, .top_p = 0.8};
@@ -87,12 +109,18 @@ TEST_CASE("a repetition penalty makes tokens of the text less likely", "[decodin
         2);
   CHECK(models::sample_token(logits, {.temperature = 0, .repetition_penalty = 3}, generator) == 0);
   CHECK(logits[0].item() == 1);  // unchanged
+  // A text may hold ids that are not among the logits, as with GenerateOptions::vocab.
+  const int64_t far = int64_t{1} << 40;
+  CHECK(models::sample_token(logits, {.temperature = 0, .repetition_penalty = 3}, generator,
+                             {4, far, -far, 0}) == 2);
 }
 
 TEST_CASE("biases are added to logits", "[decoding]") {
   const double infinity = std::numeric_limits<double>::infinity();
   const Tensor logits = log(tensor({0.1, 0.4, 0.2, 0.3}));
   expect(shares(logits, {.logit_bias = {{1, -infinity}, {2, std::log(3)}}}), {0.1, 0, 0.6, 0.3});
+  expect(shares(logits, {.logit_bias = {{0, std::log(5)}, {3, -infinity}}}),
+         {5 / 11.0, 4 / 11.0, 2 / 11.0, 0});
   Generator generator;
   for (const int64_t id : {-1, 4})
     CHECK_THROWS_WITH(models::sample_token(logits, {.logit_bias = {{id, 1}}}, generator),
@@ -113,6 +141,12 @@ TEST_CASE("generation's newer options are checked", "[decoding]") {
     CHECK_THROWS_WITH(with({.repetition_penalty = penalty})(),
                       Contains("a repetition_penalty > 0"));
   CHECK_THROWS_WITH(with({.logit_bias = {{5, 1}}})(), Contains("token ids below 5"));
+  for (const int64_t vocab : {-1, 6})
+    CHECK_THROWS_WITH(models::generate(model, {1}, {.vocab = vocab}),
+                      Contains("generate: expected vocab from 0 to 5, got "));
+  CHECK(models::generate(model, {0}, {.tokens = 3, .vocab = 5}).size() == 3);
+  CHECK_THROWS_WITH(models::generate(model, {-1}), Contains("token -1 of the prompt"));
+  CHECK_THROWS_WITH(models::generate(model, {1}, {.stop_token = -2}), Contains("stop token -2"));
 }
 
 TEST_CASE("the log probabilities of new tokens are the model's", "[decoding]") {
@@ -186,4 +220,46 @@ TEST_CASE("a prompt that continues what the decoder holds is read from there", "
   more({3, 4}, 3);
   decoder.clear();  // holds less than `held` says
   more({3, 4, 5, 6, 7}, 2);
+  // The longest prompt that fits, and one that is a token longer: its last 12 tokens are read.
+  CHECK(held.size() == 6);
+  text = held;
+  text.resize(12, 8);
+  more(text, 1);
+  CHECK(decoder.read == 6);
+  CHECK(held == text);
+  text.push_back(2);
+  more(text, 1);
+  CHECK(decoder.read == 12);
+  CHECK(held.empty());
+}
+
+TEST_CASE("decoders: the number of beams is limited to 2^24 in all", "[decoding]") {
+  const int64_t most = int64_t{1} << 24;
+  const auto check = [](int64_t sources, int64_t beams) {
+    models::internal::check_beams("Op", sources, beams);
+  };
+  CHECK_NOTHROW(check(1, 1));
+  CHECK_NOTHROW(check(1, most));
+  CHECK_NOTHROW(check(2, most / 2));
+  CHECK_THROWS_WITH(check(1, most + 1), "Op: expected from 1 to 16777216 beams, got 16777217");
+  CHECK_THROWS_WITH(check(2, most / 2 + 1), "Op: expected from 1 to 8388608 beams, got 8388609");
+  CHECK_THROWS_WITH(check(1, 0), Contains("got 0"));
+}
+
+TEST_CASE("decoders: rows keep their sources through several reorderings", "[decoding]") {
+  const NoGrad no_grad;
+  models::internal::SourceRows rows("Op", 2, 2);
+  const auto sources = [&] { return rows.index().to_vector<int64_t>(); };
+  using Ids = std::vector<int64_t>;
+  CHECK(sources() == Ids{0, 0, 1, 1});
+  CHECK_FALSE(rows.reorder(from_data<int64_t>({1, 1, 3, 2})));
+  CHECK(rows.reorder(from_data<int64_t>({0, 2, 1, 3})));
+  CHECK(sources() == Ids{0, 1, 0, 1});
+  CHECK(rows.reorder(from_data<int64_t>({0, 0, 2, 3})));
+  CHECK(sources() == Ids{0, 0, 0, 1});
+  // A row reads as many ids as there is room for.
+  CHECK_NOTHROW(rows.check_next(zeros({4, 3}, int64), 3));
+  CHECK_THROWS_WITH(rows.check_next(zeros({4, 4}, int64), 3),
+                    "Op: expected ids (4, T) with T up to 3, got (4, 4)");
+  CHECK_THROWS_WITH(rows.check_next(zeros({3, 3}, int64), 3), Contains("got (3, 3)"));
 }

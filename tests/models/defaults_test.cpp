@@ -2,12 +2,14 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "gradus/core/ops/ops.h"
 #include "gradus/models/models.h"
 #include "gradus/nn/nn.h"
 
 using namespace gradus;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -77,6 +79,39 @@ TEST_CASE("default configurations of models", "[models]") {
   CHECK(defaults_of<models::SimCLR<models::ViT>>() ==
         "image:32,channels:3,patch:4,classes:0,layers:4,heads:4,dim:64,hidden:0,dropout:0.0,"
         "pooling:token,norm_eps:1e-05,projection_hidden:128,projection:64,temperature:0.5");
+}
+
+namespace {
+/// The message of the configuration's check with this value of a field.
+template <class Model>
+std::string refusal(const char* field, const char* value) {
+  typename Model::Config config;
+  try {
+    Model::fields(config).find(field)->set("value", value);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+}  // namespace
+
+TEMPLATE_TEST_CASE("a dropout probability is below 1", "[models]", models::GPT, models::Bert,
+                   models::Transformer, models::RNNTranslator, models::ViT, models::Captioner) {
+  CHECK(refusal<TestType>("dropout", "0.9") == "");
+  CHECK_THAT(refusal<TestType>("dropout", "1"), Contains("a number from 0 to 0.999999"));
+}
+
+TEMPLATE_TEST_CASE("configurations written before norm_eps was a field are read", "[models]",
+                   models::GPT, models::Bert, models::ViT) {
+  typename TestType::Config config;
+  if constexpr (requires { config.vocab; }) config.vocab = 9;
+  const models::Fields fields = TestType::fields(config);
+  auto json = nlohmann::json::parse(fields.to_json());
+  CHECK(json.erase("norm_eps") == 1);
+  const double initial = config.norm_eps;
+  config.norm_eps = 0.5;
+  fields.read_json("config.json", json.dump());
+  CHECK(config.norm_eps == initial);
 }
 
 TEST_CASE("layers start with PyTorch's initial weights", "[nn]") {

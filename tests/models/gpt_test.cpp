@@ -249,6 +249,7 @@ TEST_CASE("a decoder's rows can continue from other rows", "[gpt]") {
   CHECK(decoder.room() == decoder.capacity());
   const models::GPTDecoder moved = std::move(decoder);
   CHECK(moved.room() == moved.capacity());
+  CHECK(decoder.room() == 0);  // what is left has no cache
 }
 
 TEST_CASE("generation does not depend on what its decoder read before", "[gpt]") {

@@ -45,6 +45,13 @@ TEST_CASE("patchify: an example by hand, and unpatchify as its inverse", "[mae]"
                  vit.embed(x) - vit.positions.slice(1, 1)) < 1e-5);
   CHECK_THROWS_WITH(models::patchify(x, 4), Contains("patchify: expected images (B, C, H, W) with "
                                                      "sides that 4 divides, got (2, 3, 6, 6)"));
+  for (const Shape& shape : {Shape{1, 1, 4, 6}, Shape{1, 1, 6, 4}}) {  // 4 divides one side
+    CHECK_THROWS_WITH(models::patchify(zeros(shape), 4), Contains("sides that 4 divides, got"));
+    CHECK_THROWS_WITH(models::unpatchify(zeros({1, 1, 16}), {1, shape[2], shape[3]}, 4),
+                      Contains("sides that 4 divides, got"));
+  }
+  CHECK_THROWS_WITH(models::unpatchify(patches, {1, 4, 6}, 0), Contains("unpatchify: expected"));
+  CHECK_THROWS_WITH(models::unpatchify(patches[0], {1, 4, 6}, 2), Contains("got (6, 4)"));
   CHECK_THROWS_WITH(models::patchify(x, 0), Contains("patchify: "));
   CHECK_THROWS_WITH(models::patchify({}, 2), Contains("patchify: "));
   CHECK_THROWS_WITH(models::unpatchify(patches, {1, 4, 4}, 2),
@@ -82,6 +89,17 @@ TEST_CASE("MAE: the mask depends only on seed, step and image", "[mae]") {
   const Tensor share = mean(hidden, 0);  // each patch's share has standard deviation 0.02
   CHECK(min(share).item() > 0.67);
   CHECK(max(share).item() < 0.83);
+  // Both halves of the seed, the step and the id count.
+  const int64_t high = int64_t{1} << 32;
+  const auto row = [&](uint64_t seed, int64_t step, int64_t id) {
+    return values(model.order(1, seed, step, from_data(std::vector<int64_t>{id}, {1})));
+  };
+  CHECK(row(7, 3, 1) == values(order[1]));
+  CHECK(row(7 + static_cast<uint64_t>(high), 3, 1) != row(7, 3, 1));
+  CHECK(row(7, 3 + high, 1) != row(7, 3, 1));
+  CHECK(row(7, 3, 1 + high) != row(7, 3, 1));
+  CHECK_THROWS_WITH(model.order(0, 0, 0), Contains("MAE: expected a batch >= 1"));
+  CHECK_THROWS_WITH(model.order(2, 0, 0, tensor({1, 2})), Contains("MAE: expected 2 ids of int64"));
   CHECK_THROWS_WITH(model.order(2, 0, 0, ids), Contains("MAE: expected 2 ids of int64"));
   CHECK_THROWS_WITH(model.order(2, 0, -1), Contains("a step >= 0"));
 }
@@ -173,6 +191,10 @@ TEST_CASE("MAE: a saved model loads unchanged, and bad input throws", "[mae]") {
   CHECK_THROWS_WITH(models::MAE(config), Contains("hides 0 of 9 patches"));
   config.mask_ratio = 1;
   CHECK_THROWS_WITH(models::MAE(config), Contains("hides 9 of 9 patches"));
+  for (const auto& [ratio, hidden] : {std::pair{0.1, 1}, std::pair{0.9, 8}}) {  // one of nine
+    config.mask_ratio = ratio;
+    CHECK(models::MAE(config).config.hidden() == hidden);
+  }
   config = small();
   config.encoder.classes = 3;
   CHECK_THROWS_WITH(models::MAE(config), Contains("classes must be 0"));
@@ -182,6 +204,13 @@ TEST_CASE("MAE: a saved model loads unchanged, and bad input throws", "[mae]") {
   config = small();
   config.encoder.channels = config.encoder.patch = 1;
   CHECK_THROWS_WITH(models::MAE(config), Contains("one value cannot be normalised"));
+  config.normalise = false;
+  CHECK_NOTHROW(models::MAE(config));
+  config = small();
+  config.encoder.channels = 1;  // a grey patch of four values
+  CHECK(models::MAE(config).decoder_head.weight.shape() == Shape{4, 8});
+  config.encoder.patch = 0;
+  CHECK_THROWS_WITH(models::MAE(config), Contains("MAE: expected a patch of 1 or more"));
 }
 
 }  // namespace gradus::testing

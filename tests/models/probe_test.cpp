@@ -41,6 +41,10 @@ TEST_CASE("nearest neighbours: a vote computed by hand", "[probe]") {
   CHECK(vote(9, 1e-300) == 0);  // all four vote; the nearest decides
   CHECK(models::neighbour_accuracy(train, {query.slice(0, 0, 1), tensor({2}, int64)},
                                    {.k = 3, .temperature = 0}) == 1);
+  // At the lowest temperature the nearest decides, whatever its class: (4, 3) itself, of class 2.
+  const Tensor nearest =
+      models::nearest_neighbours(train, tensor({{4, 3}}, float64), {.k = 4, .temperature = 1e-300});
+  CHECK(nearest.item<int64_t>() == 2);
 }
 
 TEST_CASE("nearest neighbours: the same in blocks and all at once", "[probe]") {
@@ -50,6 +54,18 @@ TEST_CASE("nearest neighbours: the same in blocks and all at once", "[probe]") {
     CHECK(
         golden::same(models::nearest_neighbours(train, test.features.slice(0, i, i + 1), {.k = 5}),
                      found.slice(0, i, i + 1)));
+}
+
+TEST_CASE("linear probe: the boundary that PyTorch's AdamW finds after seven steps", "[probe]") {
+  const models::LabelledFeatures train{tensor({{0}, {1}, {2}, {3}, {5}, {8}, {9}}, float64),
+                                       from_data<int64_t>({0, 0, 1, 0, 1, 1, 1})};
+  // All of class 1, so that the accuracy is the share of 0, 0.001, ..., 9.999 above the boundary.
+  const models::LabelledFeatures test{arange(10000).to(float64).reshape({10000, 1}) / 1000.0,
+                                      ones({10000}, int64)};
+  // 3.21873 in PyTorch, with standardised features, weight decay of the weight alone, and a cosine
+  // schedule.
+  CHECK(models::linear_probe(train, test, {.steps = 7, .lr = 0.3, .weight_decay = 0.5}) ==
+        Approx(0.6781).margin(1e-5));
 }
 
 TEST_CASE("linear probe: finds a separating plane at any scale of the features", "[probe]") {
@@ -130,6 +146,15 @@ TEST_CASE("probes: 10,000 examples take seconds, and bad input throws", "[probe]
         mean(good.labels == 0).item());
   CHECK_THROWS_WITH(models::linear_probe({good.features, good.labels + (1 << 20)}, good),
                     Contains("expected labels below 2^20"));
+  const models::LabelledFeatures last{good.features, full({20}, (1 << 20) - 1, int64)};
+  CHECK(models::nearest_neighbours(last, good.features.slice(0, 0, 1)).item<int64_t>() ==
+        (1 << 20) - 1);
+  CHECK_THROWS_WITH(models::nearest_neighbours({good.features, last.labels + 1}, good.features),
+                    Contains("expected labels below 2^20, got 1048576"));
+  CHECK_THROWS_WITH(models::nearest_neighbours(good, good.features.to(float64)),
+                    Contains("training and test features differ"));
+  CHECK_THROWS_WITH(models::nearest_neighbours(good, good.features, {.temperature = -1}),
+                    Contains("a temperature >= 0, got 20 and -1"));
   CHECK_THROWS_WITH(models::linear_probe(good, {good.features.slice(1, 1), good.labels}),
                     Contains("training and test features differ"));
   CHECK_THROWS_WITH(models::linear_probe(good, good, {.steps = 0}), Contains("steps >= 1"));

@@ -108,6 +108,7 @@ TEST_CASE("SimCLR: a saved model loads unchanged, and bad input throws", "[simcl
   CHECK(golden::same(model(images), loaded(images)));
   CHECK_THROWS_WITH(model.loss(images.slice(0, 0, 1), images.slice(0, 0, 1)),
                     Contains("SimCLR: expected two images or more"));
+  CHECK(std::isfinite(model.loss(images.slice(0, 0, 2), images.slice(0, 1)).item()));
   CHECK_THROWS_WITH(model.loss(images, images.slice(0, 1)),
                     Contains("got (3, 2, 6, 6) and (2, 2, 6, 6)"));
   CHECK_THROWS_WITH(model.loss({}, images), Contains("SimCLR: expected two views"));

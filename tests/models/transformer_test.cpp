@@ -153,6 +153,15 @@ TEST_CASE("Transformer: initial weights follow Xavier's bound, embeddings a norm
   }
 }
 
+TEST_CASE("Transformer: a decoder that was moved away has no room", "[transformer]") {
+  const NoGrad no_grad;
+  const models::Transformer model(small);
+  models::TransformerDecoder decoder = model.decoder(zeros({2, 3}, int64), {});
+  const models::TransformerDecoder moved = std::move(decoder);
+  CHECK(moved.room() == 12);
+  CHECK(decoder.room() == 0);
+}
+
 TEST_CASE("Transformer: a saved model loads unchanged, and bad arguments throw", "[transformer]") {
   manual_seed(5);
   for (const auto& [tie, shared] : {std::pair{true, false}, std::pair{false, false}}) {

@@ -205,6 +205,7 @@ TEST_CASE("translators: a saved model loads unchanged, and bad arguments throw",
     CHECK_THROWS_WITH(model(ids.to(float32), {}, ids), Contains("expected source ids"));
     CHECK_THROWS_WITH(model(ids, {}, ids.to(float32)), Contains("expected target ids"));
     CHECK_THROWS_WITH(model({}, {}, ids), Contains("expected source ids"));
+    CHECK(model(ids, {}, zeros({2, 12}, int64)).shape() == Shape{2, 12, 13});
     // A target too long to decode is refused in training too.
     CHECK_THROWS_WITH(model(ids, {}, zeros({2, 13}, int64)),
                       Contains("13 tokens do not fit a context of 12"));
@@ -215,6 +216,8 @@ TEST_CASE("translators: a saved model loads unchanged, and bad arguments throw",
     CHECK_THROWS_WITH(decoder.next_logits(zeros({2, 13}, int64)), Contains("12") || Contains("13"));
     CHECK_THROWS_WITH(decoder.next_logits(zeros({1, 1}, int64)), Contains("expected"));
     CHECK_THROWS_WITH(decoder.reorder(ints({0})), Contains("row indices"));
+    CHECK(decoder.next_logits(zeros({2, 12}, int64)).shape() == Shape{2, 13});  // a full decoder
+    CHECK(decoder.room() == 0);
     using Other =
         std::conditional_t<std::is_same_v<Model, RNNTranslator>, Transformer, RNNTranslator>;
     CHECK_THROWS_WITH(models::load_model<Other>(folder.path.string()),

@@ -9,6 +9,7 @@
 #include "tests/golden/golden.h"
 
 using namespace gradus;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -99,4 +100,60 @@ TEST_CASE("C: each option of a layer is that of C++") {
   };
   CHECK(hidden("linear 2 3, linear 3 2 hidden=0") == 1);
   CHECK(hidden("conv2d 1 2 3, conv2d 2 2 3 hidden=0") == 1);
+}
+
+TEST_CASE("C: layers without options are those of C++") {
+  manual_seed(4);
+  const Tensor rows = randn({3, 6}), images = randn({2, 4, 6, 6});
+  check_layers("relu", rows, [] { return nn::Sequential{nn::ReLU()}; });
+  check_layers("gelu", rows, [] { return nn::Sequential{nn::GELU()}; });
+  check_layers("silu", rows, [] { return nn::Sequential{nn::SiLU()}; });
+  check_layers("tanh", rows, [] { return nn::Sequential{nn::Tanh()}; });
+  check_layers("sigmoid", rows, [] { return nn::Sequential{nn::Sigmoid()}; });
+  check_layers("dropout 0.5", rows, [] { return nn::Sequential{nn::Dropout(0.5)}; });
+  check_layers("linear 6 5", rows, [] { return nn::Sequential{nn::Linear(6, 5)}; });
+  // Inputs so small that eps counts.
+  check_layers("layer_norm 6", rows * 1e-3, [] { return nn::Sequential{nn::LayerNorm(6)}; });
+  check_layers("rms_norm 6", rows * 1e-3, [] { return nn::Sequential{nn::RMSNorm(6)}; });
+  check_layers("batch_norm 4, flatten", images, [] {
+    return nn::Sequential{nn::BatchNorm(4), nn::Flatten()};
+  });
+  check_layers("conv2d 4 3 2, max_pool2d 2, avg_pool2d 2", images, [] {
+    return nn::Sequential{nn::Conv2d(4, 3, 2), nn::MaxPool2d(2), nn::AvgPool2d(2)};
+  });
+  check_layers("embedding 5 4", from_data<int64_t>({4, 0}),
+               [] { return nn::Sequential{nn::Embedding(5, 4)}; });
+}
+
+TEST_CASE("C: missing and surplus words of descriptions are refused") {
+  const auto refused = [](const std::string& layers, const std::string& message) {
+    CAPTURE(layers);
+    CHECK_THROWS_WITH(models::internal::make_sequential(layers.c_str()), Contains(message));
+  };
+  for (const auto& [layer, numbers] : {std::pair{"dropout", 1},
+                                       {"embedding", 2},
+                                       {"conv2d", 3},
+                                       {"layer_norm", 1},
+                                       {"rms_norm", 1},
+                                       {"batch_norm", 1},
+                                       {"max_pool2d", 1},
+                                       {"avg_pool2d", 1},
+                                       {"flatten", 0}}) {
+    const std::string name = layer,
+                      expected = name + ": expected " + std::to_string(numbers) + " numbers, got ";
+    std::string words = name;
+    for (int i = 0; i < numbers; ++i) {
+      refused(words, expected + std::to_string(i));
+      words += " 1";
+    }
+    refused(words + " 1", expected + std::to_string(numbers + 1));
+    refused(words + " colour=1", name + ": unknown option or given twice: colour");
+  }
+  refused("linear 2 3x", "expected a number, got \"3x\"");
+  refused("linear 2 3 bias=", "expected a number, got \"\"");
+  refused("linear 2 1e300", "linear: expected an integer, got 1e+300");
+  const nn::Linear module(3, 4);
+  for (const std::string rule : {"sgd", "adam", "adamw", "lion", "muon"})
+    CHECK_THROWS_WITH(models::internal::make_optimizer(module, (rule + " colour=1").c_str()),
+                      Contains(rule + ": unknown option or given twice: colour"));
 }
