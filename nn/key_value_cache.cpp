@@ -69,11 +69,9 @@ void KeyValueCache::append(const Tensor& k, const Tensor& v) {
   const bool together = !uneven();
   const int64_t rows = std::ssize(lengths_), step = together ? std::max<int64_t>(rows, 1) : 1;
   for (int64_t row = 0; row < rows; row += step) {
-    const int64_t begin = lengths_[static_cast<size_t>(row)];
+    const int64_t begin = lengths_[static_cast<size_t>(row)], end = row + step;
     auto write = [&](const Tensor& all, const Tensor& x) {
-      all.slice(0, row, row + step)
-          .slice(2, begin, begin + more)
-          .copy_(x.slice(0, row, row + step));
+      all.slice(0, row, end).slice(2, begin, begin + more).copy_(x.slice(0, row, end));
     };
     write(k_, k);
     write(v_, v);
@@ -121,9 +119,8 @@ void KeyValueCache::add_row(const KeyValueCache& other) {
   for (size_t i = 0; i < last_tokens_.size(); ++i) {
     Tensor all = last_tokens_[i], last = other.last_tokens_[i];
     if (!all.defined() && !last.defined()) continue;
-    const Shape shape = (last.defined() ? last : all).shape();
-    if (!all.defined()) all = zeros(shape.with(0, row), last.dtype());
-    if (!last.defined()) last = zeros(shape.with(0, 1), all.dtype());
+    if (!all.defined()) all = zeros(last.shape().with(0, row), last.dtype());
+    if (!last.defined()) last = zeros(all.shape().with(0, 1), all.dtype());
     last_tokens_[i] = cat({all, last}, 0);
   }
   lengths_.push_back(length);

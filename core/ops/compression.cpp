@@ -121,7 +121,7 @@ void internal::convert_in_place(const char* op, const NamedTensors& tensors, Dty
   }
 }
 
-void internal::copy_compressed(const Tensor& source, const Tensor& to) {
+Tensor internal::copy_compressed(const Tensor& source, const Tensor& to) {
   check(source.dtype() == to.dtype() && source.shape() == to.shape(), "copy_: expected ",
         to.dtype(), ' ', to.shape(), ", got ", source.dtype(), ' ', source.shape());
   matrix_of("copy_", source), matrix_of("copy_", to);
@@ -129,6 +129,7 @@ void internal::copy_compressed(const Tensor& source, const Tensor& to) {
   const auto bytes = static_cast<size_t>(source.numel() * size_of(source.dtype()));
   if (bytes > 0) std::memmove(elements_of<char>(to), elements_of<char>(source), bytes);
   if (to.dtype() == int8) copy_compressed(source.impl().scales, to.impl().scales);
+  return to;
 }
 
 void internal::multiply_compressed(const Tensor& x, const Tensor& weight, const Tensor& out,

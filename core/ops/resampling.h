@@ -38,10 +38,9 @@ struct InterpolateOptions {
   bool align_corners = false;
 };
 /// Returns x resized to `size`, as in PyTorch. Along an axis resized from n to m pixels, nearest
-/// copies pixel floor(i r) to pixel i, where r = n / m and i r are rounded to float32. Because of
-/// this rounding the copied pixel may be a neighbour of pixel floor(i n / m). Bilinear interpolates
-/// between the two nearest pixel centres along each axis, without antialiasing when the image
-/// shrinks.
+/// copies pixel floor(i r) to pixel i, where r = n / m. Both r and the product i r are rounded to
+/// float32, so this may be a neighbour of pixel floor(i n / m). Bilinear interpolates between the
+/// two nearest pixel centres along each axis, without antialiasing when the image shrinks.
 Tensor interpolate(const Tensor& x, Size2d size, const InterpolateOptions& options = {});
 
 }  // namespace gradus

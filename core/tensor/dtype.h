@@ -74,7 +74,7 @@ To number_as(const char* op, From v) {
   if constexpr (std::same_as<To, bool>) {
     return v != From{};
   } else if constexpr (std::integral<To> && std::floating_point<From>) {
-    // The bounds in low <= v < above are powers of two (or 0), so they are exact in From.
+    // Both bounds are powers of two up to sign, or 0, so they are exact in From.
     constexpr From low = static_cast<From>(std::numeric_limits<To>::min());
     constexpr From above = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
     const From whole = std::trunc(v);

@@ -196,10 +196,7 @@ Tensor Tensor::copy_(const Tensor& source) const {
   check(broadcast_shapes("copy_", shape(), source.shape()) == shape(), "copy_: source of shape ",
         source.shape(), " does not broadcast to ", shape());
   check_convertible("copy_", source, dtype());
-  if (is_compressed(dtype())) {
-    copy_compressed(source, *this);
-    return *this;
-  }
+  if (is_compressed(dtype())) return copy_compressed(source, *this);
   check(!is_compressed(source.dtype()), "copy_: expected a source of another dtype than ",
         source.dtype(), "; convert it with to()");
   begin_in_place("copy_", *this);

@@ -69,10 +69,8 @@ class Tensor {
   template <class T = double>
   T item() const {
     core::check(numel() == 1, "item: expected one element, got shape ", shape());
-    return dispatch_any(dtype(), [&]<class From>(TypeTag<From>) {
-      using Wide = std::conditional_t<WholeNumber<T>, int64_t, double>;
-      return number_as<T>("item", number_as<Wide>("item", *data<From>()));
-    });
+    return dispatch_any(
+        dtype(), [&]<class From>(TypeTag<From>) { return number_as<T>("item", *data<From>()); });
   }
   /// Returns the elements in row-major order, each converted to T as by item(). T is float, double,
   /// bool or any integer type.

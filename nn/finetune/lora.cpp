@@ -44,8 +44,8 @@ struct Lora {
     std::string name;
     Registry* registry;
     bool hidden;
-    /// The name in the model of the layer's parameter `own`.
-    std::string name_of(const char* own) const { return name.empty() ? own : name + '.' + own; }
+    /// Returns the name in the model of the layer's parameter `own`.
+    std::string path(const char* own) const { return name.empty() ? own : name + '.' + own; }
   };
 
   static void collect(Registry& registry, const std::string& prefix, std::vector<Layer>& out) {
@@ -76,9 +76,8 @@ struct Lora {
       check(is_floating(weight.dtype()), "merge_lora: the weight of ", layer.name, " is ",
             weight.dtype(), ": convert it to float32 first");
       for (const Module::Named& other : model.all())
-        check(
-            other.name == layer.name_of("weight") || &other.entry->tensor.impl() != &weight.impl(),
-            "merge_lora: the weight of ", layer.name, " is also ", other.name);
+        check(other.name == layer.path("weight") || &other.entry->tensor.impl() != &weight.impl(),
+              "merge_lora: the weight of ", layer.name, " is also ", other.name);
     }
     return found;
   }
@@ -195,10 +194,10 @@ NamedTensors merged_state_dict(const Module& model) {
   const NoGrad no_grad;
   NamedTensors state = model.state_dict();
   for (const Lora::Layer& layer : layers) {
-    std::erase_if(
-        state, [&](const auto& named) { return named.first.starts_with(layer.name_of("lora_")); });
+    std::erase_if(state,
+                  [&](const auto& named) { return named.first.starts_with(layer.path("lora_")); });
     for (auto& [name, tensor] : state)
-      if (name == layer.name_of("weight")) tensor = tensor + layer.registry->update->weight();
+      if (name == layer.path("weight")) tensor = tensor + layer.registry->update->weight();
   }
   return state;
 }
