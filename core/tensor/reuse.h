@@ -7,9 +7,9 @@
 namespace gradus::internal {
 
 /// Returns the buffer in which the gradient of the i-th input is being summed, if a kernel may add
-/// to it directly: the buffer exists, is contiguous, has no other owner, and no graph is being
-/// recorded. Otherwise returns an undefined tensor, and the rule must compute the gradient and
-/// give() it. Throws Error if the op has no i-th input.
+/// to it directly: the buffer exists, is contiguous, has no other owner, no graph is being
+/// recorded, and under AnomalyMode its elements are finite. Otherwise returns an undefined tensor,
+/// and the rule must compute the gradient and give() it. Throws Error if the op has no i-th input.
 Tensor sum_in_place(const core::Backward& back, int i);
 
 /// Returns the saved i-th input and removes it from the graph, so the caller may overwrite it.

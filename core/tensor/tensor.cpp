@@ -197,7 +197,7 @@ Tensor Tensor::copy_(const Tensor& source) const {
         source.shape(), " does not broadcast to ", shape());
   check_convertible("copy_", source, dtype());
   if (is_compressed(dtype())) return copy_compressed(source, *this);
-  check(!is_compressed(source.dtype()), "copy_: expected a source of another dtype than ",
+  check(!is_compressed(source.dtype()), "copy_: expected a source that is not compressed, got ",
         source.dtype(), "; convert it with to()");
   begin_in_place("copy_", *this);
   kernel::convert(apart_from(*this, source), *this);

@@ -157,11 +157,15 @@ TEST_CASE("denoising: batches depend only on their arguments", "[denoising]") {
   };
   CHECK(gaps(Split::train).size() == 10);
   CHECK(gaps(Split::train) != gaps(Split::validation));
-  auto seeded = [&](const models::DenoisingOptions& options) {
-    return DenoisingData(alphabets, tokenizer, options).sequence(Split::validation, 0);
+  // The seed decides which half of the lines is held out.
+  auto held_out = [&](const models::DenoisingOptions& options) {
+    const DenoisingData seeded(alphabets, tokenizer, options);
+    std::vector<Ids> all;
+    for (int64_t i = 0; i < 10; ++i) all.push_back(seeded.sequence(Split::validation, i));
+    return all;
   };
-  CHECK(seeded({}) == seeded({.seed = 0}));
-  CHECK(seeded({}) != seeded({.seed = 1}));
+  CHECK(held_out({.validation = 0.5}) == held_out({.validation = 0.5, .seed = 0}));
+  CHECK(held_out({.validation = 0.5}) != held_out({.validation = 0.5, .seed = 1}));
   // The spans of a line differ between batches.
   const std::string line = "abcdefghijklmnopqrstuvwxyz";
   const DenoisingData single(line, tokenizer, {.validation = 0});

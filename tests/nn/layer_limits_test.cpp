@@ -1,4 +1,5 @@
-// The limits of layers' sizes and options: what is just valid is accepted, what is just not refused.
+// The limits of layers' sizes and options: what is just valid is accepted, what is just not is
+// refused.
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -111,8 +111,8 @@ template <class T, int64_t N>
     gemm_rows_of<T, false, false, N, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
 }
 
-// Does the same as panel_block, for at most tall_rows rows of C, if only the first `cols` columns of
-// the panel belong to C. Does not touch what follows them in memory.
+// Does the same as panel_block, for at most tall_rows rows of C, if only the first `cols` columns
+// of the panel belong to C. Does not touch what follows them in memory.
 template <class T>
 void narrow_block(bool trans_a, bool add, int64_t rows, int64_t cols, int64_t k, const T* a,
                   int64_t lda, const T* panel, Sum<T>* c, int64_t ldc) {

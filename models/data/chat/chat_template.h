@@ -38,8 +38,8 @@ const ChatTemplate& chat_template(const std::string& name);
 
 /// Returns the template of a model folder: the first one found in chat_template.jinja,
 /// tokenizer_config.json and text.json. Throws Error if it is not of the form chatml, llama2,
-/// llama3 or mistral. If `folder` is "" or no file contains a template, returns chatml if the tokenizer has
-/// <|im_start|>, llama3 if it has <|start_header_id|>, and else plain.
+/// llama3 or mistral. If `folder` is "" or no file contains a template, returns chatml if the
+/// tokenizer has <|im_start|>, llama3 if it has <|start_header_id|>, and else plain.
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer);
 
 /// A conversation as token ids.

@@ -56,7 +56,7 @@ struct HuggingFaceModel {
   std::vector<HuggingFaceLayer> unprefixed;  ///< layers whose names never get the prefix
   std::vector<std::pair<const char*, const char*>> tied;  ///< names of a copy and of the tensor
                                                           ///< that it copies
-  std::vector<const char*> ignored;           ///< names of tensors in files that loading ignores
+  std::vector<const char*> ignored;           ///< names of tensors that loading does not read
   std::vector<const char*> unsupported = {};  ///< names of tensors that our model lacks; loading a
                                               ///< file that contains one throws Error
   /// The class of Hugging Face's transformers library that we write to config.json as

@@ -173,6 +173,10 @@ TEST_CASE("item, data and to_vector", "[tensor]") {
   CHECK(full({}, 1, boolean).item<bool>());
   const int64_t big = (int64_t{1} << 62) + 1;
   CHECK(from_data(std::vector<int64_t>{big}, {1}).item<int64_t>() == big);
+  // Converted in one step: neither through int64, which ends at 2^63, nor through double.
+  CHECK(tensor({1e19}, float64).item<uint64_t>() == 10'000'000'000'000'000'000u);
+  CHECK(full({1}, 0x1p60, int64).add_(full({1}, 0x1p36 + 1, int64)).item<float>() ==
+        0x1p60f + 0x1p37f);
   CHECK_THROWS_WITH(tensor({1, 2}).item(), "item: expected one element, got shape (2,)");
   CHECK_THROWS_WITH(empty({0}).item(), "item: expected one element, got shape (0,)");
   CHECK_THROWS_WITH(scalar(1).data<double>(), "data: tensor holds float32, requested float64");

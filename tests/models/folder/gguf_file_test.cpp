@@ -1,5 +1,5 @@
-// The format of GGUF files: files made here byte by byte, as other programs may write them, and what
-// our own files hold.
+// The format of GGUF files: files made here byte by byte, as other programs may write them, and
+// what our own files hold.
 
 #include "gradus/models/folder/gguf/gguf_file.h"
 
