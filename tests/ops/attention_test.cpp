@@ -107,7 +107,8 @@ TEST_CASE("attention: the kernel for few queries without a gradient equals the f
   }
 }
 
-TEST_CASE("attention: keys hidden at both ends change no bits of the kernel for few queries") {
+TEST_CASE("attention: keys hidden at both ends change no bits of the kernel for few queries",
+          "[fused]") {
   const Dtype dtype = GENERATE(float64, float32);
   const NoGrad no_grad;
   const auto in = operands({.batch = 9, .queries = 1, .keys = 29}, dtype);

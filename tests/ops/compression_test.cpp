@@ -152,7 +152,8 @@ TEST_CASE("linear and embedding compute with compressed weights", "[compression]
   CHECK_THROWS_WITH(embedding(table, from_data<int64_t>({10}, {1})), Contains("id 10"));
 }
 
-TEST_CASE("int8 weights of long rows, whose scales are read in stretches of 64", "[compression]") {
+TEST_CASE("int8 weights of long rows, whose scales are read in stretches of 64",
+          "[compression][fused]") {
   for (const int64_t k : {2048, 2049, 2080, 4133})  // 64 blocks of 32, and more
     for (const int64_t m : {1, 5}) {
       CAPTURE(k, m);
