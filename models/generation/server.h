@@ -9,7 +9,7 @@
 
 namespace gradus::models {
 
-/// Continues many prompts together: each step() appends a token to each of up to `rows` texts. A
+/// Continues many prompts together: each step() appends a token to each text that has a row. A
 /// request waits until a row is free, and frees its row when its text ends, independently of other
 /// requests. Each text equals what generate() returns for the same prompt and options, up to
 /// rounding of the logits, which can differ only with more than 64 rows, with weights in bfloat16
