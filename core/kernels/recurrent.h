@@ -170,8 +170,8 @@ T* row_or(T* rows, int64_t i, int64_t n, std::type_identity_t<T>* none) {
   return rows ? rows + i * n : none;
 }
 
-/// Runs the forward pass. The weight is W^T (hidden, gates * hidden). If it is null, the
-/// contribution of h is z alone.
+/// Runs the forward pass. The weight is W^T (hidden, gates * hidden). It may be null for a single
+/// step whose caller has already multiplied h by the weight: then a.z contains the product.
 template <class Cell, class T>
 void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
                        const RecurrentForward<T>& a) {

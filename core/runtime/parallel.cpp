@@ -125,9 +125,10 @@ class Pool {
       for (int threads; index >= (threads = num_threads()) - 1;) thread_count().wait(threads);
       seen = wait_for_loop(seen);
       // Either the caller, closing the loop, sees this worker inside, or this worker sees that the
-      // loop is closed (these operations are sequentially consistent).
+      // loop is closed (these operations are sequentially consistent). The number of threads may
+      // have fallen since this worker began to wait.
       active_.fetch_add(1);
-      if (epoch_.load() == seen) {
+      if (epoch_.load() == seen && index + 1 < sharers_) {
         core::modes() = modes_;
         work(index + 1);
       }

@@ -25,7 +25,8 @@ class TokenSource {
   virtual int64_t validation_tokens() const = 0;   ///< number of targets in the validation split
   /// Returns batch i of the validation split.
   virtual models::PackedBatch validation_batch(int64_t i) const = 0;
-  /// Returns the number of text bytes that the targets represent. Targets of -100 do not count.
+  /// Returns the number of text bytes that the targets of one of this source's batches represent.
+  /// Targets of -100, if the source has any, do not count.
   virtual double bytes(const Tensor& targets) const = 0;
 
   /// Returns the tokens of a prompt for samples.

@@ -113,7 +113,7 @@ TEST_CASE("Hugging Face BPE: the words of Llama 3's, Qwen 2's and SmolLM2's rule
 }
 
 TEST_CASE("Hugging Face BPE: where a text of characters begins with a space", "[tokenizer]") {
-  // Texts by decoded tokens; "</s>" divides them.
+  // Encodes a text, in which "</s>" is a special token, and decodes its tokens.
   auto tokens = [](const char* scheme, const std::string& text) {
     json file = json_in(file_of("mistral"));
     file["pre_tokenizer"]["prepend_scheme"] = scheme;

@@ -62,6 +62,7 @@ std::set<Example> examples_of(const MaskedPairs& data, const models::WordTokeniz
         passages[static_cast<size_t>(segments[at])].push_back(
             std::stoll(words.decode({id}).substr(1)));
     }
+    REQUIRE_FALSE((passages[0].empty() || passages[1].empty()));
     auto lines = [](const Ids& passage) {
       return Lines(passage.front() / 2, passage.back() / 2 + 1);
     };
@@ -138,7 +139,7 @@ TEST_CASE("masked pairs: the nearest document boundary splits the text unless it
 }
 
 TEST_CASE("masked pairs: shortest and longest examples", "[masked_pairs]") {
-  // A and B are one word each, so both kinds of pairs are equally frequent.
+  // A and B are one word each. Both kinds of pairs are equally likely.
   std::string text;
   for (int i = 0; i < 4000; ++i) text += "w" + std::to_string(i) + "\n";
   const models::WordTokenizer words(text, {.special = special});

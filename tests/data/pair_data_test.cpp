@@ -266,9 +266,10 @@ TEST_CASE("date pairs: correct, distinct, in every form", "[pairs]") {
   const std::map<int, std::string> endings{{1, "st"},  {2, "nd"},  {3, "rd"}, {21, "st"},
                                            {22, "nd"}, {23, "rd"}, {31, "st"}};
   std::set<int> days;
+  const std::regex ordinal("([0-9]+)(st|nd|rd|th)");
   for (const std::string& source : sources) {
     std::smatch found;
-    if (!std::regex_search(source, found, std::regex("([0-9]+)(st|nd|rd|th)"))) continue;
+    if (!std::regex_search(source, found, ordinal)) continue;
     const int day = std::stoi(found[1]);
     days.insert(day);
     CHECK(found[2] == (endings.contains(day) ? endings.at(day) : "th"));

@@ -108,6 +108,10 @@ TEST_CASE("prefetch: a batch in progress is not started again", "[prefetch]") {
     }
     return step;
   });
+  const struct Release {  // also if wait_for() throws: the worker must end
+    std::atomic<bool>& flag;
+    ~Release() { flag = true; }
+  } release{may_end};
   batches.at(0);
   wait_for(begun, 1);
   batches.at(0);

@@ -122,7 +122,8 @@ struct Coverage {
       return image.bytes[static_cast<size_t>((c * image.height + y) * image.width + x)] / 255.0;
     };
     for (int64_t c = 0; c < 3; ++c) background[static_cast<size_t>(c)] = at(c, 0, 0);
-    // Where all channels differ most from the background, the shape covers the whole pixel.
+    // Where the channels' differences from the background have the largest sum, the shape covers
+    // the whole pixel.
     auto distance = [&](int64_t y, int64_t x) {
       double sum = 0;
       for (int64_t c = 0; c < 3; ++c) sum += std::abs(at(c, y, x) - at(c, 0, 0));
@@ -137,9 +138,10 @@ struct Coverage {
         }
     for (int64_t y = 0; y < image.height; ++y)
       for (int64_t x = 0; x < image.width; ++x) {
-        rows[static_cast<size_t>(y)] += distance(y, x) / most;
-        columns[static_cast<size_t>(x)] += distance(y, x) / most;
-        area += distance(y, x) / most;
+        const double covered = distance(y, x) / most;
+        rows[static_cast<size_t>(y)] += covered;
+        columns[static_cast<size_t>(x)] += covered;
+        area += covered;
       }
     height = std::count_if(rows.begin(), rows.end(), [](double sum) { return sum > 0; });
     width = std::count_if(columns.begin(), columns.end(), [](double sum) { return sum > 0; });
@@ -168,7 +170,8 @@ TEST_CASE("draw_shapes: forms, sizes and colours", "[images]") {
     const Coverage shape(pictures.images.image(i));
     const models::ShapeLook look = models::shape_of_class(name).value();
     const auto& [area, width, height] = forms.at(look.form);
-    // Of the sizes that area, width and height show, none differs by more than the pixels' edges.
+    // Width and height agree, up to the pixels at the edges, with the radius that follows from the
+    // area.
     const double radius = std::sqrt(shape.area / area) / size;
     CHECK(std::abs(static_cast<double>(shape.width) / size - width * radius) < 0.023);
     CHECK(std::abs(static_cast<double>(shape.height) / size - height * radius) < 0.023);

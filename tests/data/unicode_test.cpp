@@ -2,6 +2,9 @@
 
 #include <catch2/catch.hpp>
 #include <cctype>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "gradus/models/data/tokenizers/utf8.h"
 #include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
@@ -50,13 +53,11 @@ TEST_CASE("WordPiece: first and last character of each Chinese block are words",
   };
   for (const char32_t c : std::initializer_list<char32_t>{
            0x4e00, 0x9fff, 0x3400, 0x4dbf, 0x20000, 0x2a6df, 0x2a700, 0x2b73f, 0x2b740, 0x2b81f,
-           0x2b820, 0x2ceaf, 0xfaff, 0x2fa1f}) {
+           0x2b820, 0x2ceaf, 0xf900, 0xfaff, 0x2f800, 0x2fa1f}) {
     CAPTURE(static_cast<int>(c));
     CHECK(split.encode(around(c)) == Ids{1, 0, 1});
     CHECK(whole.encode(around(c)) == Ids{0});
   }
-  // U+F900 counts as Chinese although its canonical form is another character.
-  CHECK(split.encode(around(0xf900)) == Ids{1, 0, 1});
   for (const char32_t c : std::initializer_list<char32_t>{0x4dc0, 0xa000, 0x3042, 0xac00})
     CHECK(split.encode(around(c)) == Ids{0});
 }

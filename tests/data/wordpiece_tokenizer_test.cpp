@@ -180,7 +180,10 @@ TEST_CASE("WordPiece: a saved tokenizer loads unchanged, and damaged files are r
     CHECK_THROWS_WITH(WordPieceTokenizer::load(path), Contains(path + ": ") && Contains(key));
   };
   for (const char* key : {"lower_case", "strip_accents", "split_cjk"}) error(key, 1);
-  error("special", {"special", "[NONE]"});
+  error("special", {"[UNK]", 7});
+  file["special"] = {"[UNK]", "[NONE]"};
+  write_file_atomically(path, file.dump());
+  CHECK_THROWS_WITH(WordPieceTokenizer::load(path), Contains("\"[NONE]\""));
 
   const WordPieceTokenizer small({"[PAD]", "[UNK]", "a", "##b", "\xc3\xa9"});
   small.save(path);
@@ -284,7 +287,7 @@ TEST_CASE("Hugging Face: a tokenizer.json of WordPiece equals vocab.txt", "[word
   json old = files.good;  // the oldest format
   old["model"].erase("type");
   check_same(*files.load(old), bert);
-  json brief = files.good;  // without what it means anyway
+  json brief = files.good;  // without entries equal to the defaults
   for (const char* key : {"clean_text", "handle_chinese_chars", "strip_accents", "lowercase"})
     brief["normalizer"].erase(key);
   const auto usual_options = files.load(brief);

@@ -95,7 +95,9 @@ TEST_CASE("CLIP: the logit scale is clamped at 100", "[clip]") {
     model.logit_scale.fill_(7);
     const Tensor a = model.image_features(images), b = model.text_features(texts());
     CHECK(difference(model.similarity(a, b), 100 * matmul(a, b.mT())) < 1e-5);
-    const EvalMode eval;  // an evaluation changes no parameter
+  }
+  {
+    const EvalMode eval;  // an evaluation changes no parameter, also if gradients are recorded
     (void)model.loss(images, texts());
     CHECK(model.logit_scale.item() == 7);
   }

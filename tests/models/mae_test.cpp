@@ -191,7 +191,7 @@ TEST_CASE("MAE: a saved model loads unchanged, and bad input throws", "[mae]") {
   CHECK_THROWS_WITH(models::MAE(config), Contains("hides 0 of 9 patches"));
   config.mask_ratio = 1;
   CHECK_THROWS_WITH(models::MAE(config), Contains("hides 9 of 9 patches"));
-  for (const auto& [ratio, hidden] : {std::pair{0.1, 1}, std::pair{0.9, 8}}) {  // one of nine
+  for (const auto& [ratio, hidden] : {std::pair{0.1, 1}, std::pair{0.9, 8}}) {  // of nine patches
     config.mask_ratio = ratio;
     CHECK(models::MAE(config).config.hidden() == hidden);
   }

@@ -25,7 +25,7 @@ TEST_CASE("attention's trace: operands with several leading axes and a mask of s
   scaled_dot_product_attention(q, k, k, {.mask = mask});
   REQUIRE(trace.weights().size() == 1);
   const Tensor expected = attention_weights(q, k, {.mask = mask});
-  CHECK(difference(trace.weights()[0], expected.reshape({6, 4, 5, 5})) < 1e-13);
+  CHECK(difference(trace.weights()[0], expected.reshape({6, 4, 5, 5})) < 1e-14);
 }
 
 TEST_CASE("attention: the output's heads lie in memory as those of q") {

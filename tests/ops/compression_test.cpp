@@ -168,7 +168,7 @@ TEST_CASE("a scale of 2^-126, the smallest normal number, is not taken for 0", "
   const float least = 0x1p-126f;
   const Tensor w = from_data<float>({127 * least, -3 * least}, {1, 2});
   CHECK(values(w.to(int8).to(float32)) == values(w));
-  // x is rounded to multiples of its largest element / 32767.
+  // The kernel rounds each block of x to multiples of its largest element / 32767.
   const Tensor x = full({1, 1}, 32767 * double{least}), one = full({1, 1}, 127).to(int8);
   CHECK(linear(x, one).item() == 127 * 32767 * double{least});
 }

@@ -86,7 +86,7 @@ TEST_CASE("a profile counts the FLOPs of contrastive losses", "[profiler][fused]
 }
 
 TEST_CASE("a profile counts the FLOPs of recurrent steps, without padding's", "[profiler][fused]") {
-  // h W^T and dz W in each of 3 + 1 steps, and dW from all 2 x 3.
+  // h W^T and dz W in each row's steps, 6, or 3 + 1 with lengths, and dW from all 6.
   const Tensor x = input({2, 3, 12}), w = input({12, 4});
   const double step = 2 * 12 * 4;
   const auto run = [&](const Tensor& lengths) {

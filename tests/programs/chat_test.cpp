@@ -61,7 +61,7 @@ TEST_CASE("train_gpt on conversations: one without a question") {
   const Result train = run("train_gpt", bench.flags + " --steps 1 --val-data '" +
                                             (bench / "system.jsonl") + "'" + bench.out());
   CHECK(train.status == 0);
-  CHECK_THAT(train.output, Contains("say a"));
+  CHECK_THAT(train.output, Contains("system.jsonl") && Contains("say a"));
 }
 
 TEST_CASE("train_gpt on conversations: resumed to the same bits, with --lora too") {

@@ -75,7 +75,7 @@ TEST_CASE("C: each op, by hand") {
              {-(std::log(a) + std::log(1 - b)) / 2});
 }
 
-TEST_CASE("C: arrays of every type, and of the smallest and the largest rank") {
+TEST_CASE("C: arrays of bool and of float64, of the smallest and the largest rank") {
   uint8_t truth[] = {1, 0, 1, 1};
   double numbers[] = {1, 2, 3, 4, 5, 6};
   const auto copied = [](const gradus_array& array) {

@@ -104,7 +104,7 @@ TEST_CASE("GGUF files larger than their tensors are refused before they are allo
     return changed("gpt2", [&](GgufFile& f) { f.metadata["gpt2.context_length"] = tokens; });
   };
   CHECK(with_context(24) == "accepted");
-  CHECK_THAT(with_context(25),  // is named
+  CHECK_THAT(with_context(25),  // small enough to allocate
              Contains("position_embd.weight (expected float32 (25, 32), got float32 (24, 32))"));
   CHECK_THAT(with_context(10000), Contains("(10000, 32) exceeds the"));
 }
@@ -138,7 +138,7 @@ TEST_CASE("GGUF: frequency factors may differ from Llama 3.1's by rounding only"
       find(f, "rope_freqs.weight") = factors;
     });
   };
-  // 1, 1, 4.7 and 8: the third is not the largest, which is the configuration's factor.
+  // 1, 1, 4.7 and 8. The largest is the configuration's factor, so the third is changed.
   CHECK(with_factors([](Tensor& x) { x.data<float>()[2] *= 1.0005f; }) == "accepted");
   CHECK_THAT(with_factors([](Tensor& x) { x.data<float>()[2] *= 1.002f; }),
              Contains("expected Llama 3.1's") && Contains("for pair 2"));
