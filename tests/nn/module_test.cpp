@@ -3,8 +3,10 @@
 #include "gradus/nn/module.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "gradus/core/core.h"
+#include "gradus/core/ops/compression.h"
 #include "gradus/nn/loading.h"
 #include "gradus/nn/nn.h"
 #include "tests/golden/golden.h"
@@ -13,6 +15,7 @@
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
+using gradus::testing::Values, gradus::testing::values;
 
 namespace {
 
@@ -288,6 +291,23 @@ TEST_CASE("to() names the parameter that cannot be compressed, and changes nothi
   net.to(float64);
   CHECK_THROWS_WITH(net.to(bfloat16), Contains("'0.weight': to: only float32 converts"));
   CHECK_THROWS_WITH(net.to(int64), Contains("expected float32, float64, bfloat16 or int8"));
+}
+
+TEST_CASE("a conversion in place keeps the values of views, and changes nothing on an error",
+          "[nn][compression]") {
+  const Tensor base = arange(0, 12, 1, float32).reshape({3, 4});
+  const Tensor column = base.slice(1, 1, 3), turned = base.mT();
+  internal::convert_in_place("to", {{"column", column}, {"turned", turned}}, float64);
+  CHECK(column.dtype() == float64);
+  CHECK(values(column) == Values{1, 2, 5, 6, 9, 10});
+  CHECK(values(turned) == Values{0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11});
+  CHECK(base.dtype() == float32);
+
+  const Tensor good = ones({2, 3}), bad = full({2, 3}, INFINITY);
+  CHECK_THROWS_WITH(internal::convert_in_place("to", {{"good", good}, {"bad", bad}}, int8),
+                    Contains("to: 'bad': to: int8: expected finite elements"));
+  CHECK(good.dtype() == float32);
+  CHECK(values(good) == Values(6, 1));
 }
 
 TEST_CASE("parts of a compressed linear layer's output", "[nn][compression]") {

@@ -274,20 +274,3 @@ TEST_CASE("what compressed tensors cannot do is refused", "[compression]") {
   CHECK_THROWS_WITH(linear(ones({2, 40}, float64), q), Contains("got float64 and int8"));
   CHECK_THROWS_WITH(linear(ones({2, 41}), q), Contains("expected x (..., 40)"));
 }
-
-TEST_CASE("a conversion in place keeps the values of views, and changes nothing on an error",
-          "[compression]") {
-  const Tensor base = arange(0, 12, 1, float32).reshape({3, 4});
-  const Tensor column = base.slice(1, 1, 3), turned = base.mT();
-  internal::convert_in_place("to", {{"column", column}, {"turned", turned}}, float64);
-  CHECK(column.dtype() == float64);
-  CHECK(values(column) == Values{1, 2, 5, 6, 9, 10});
-  CHECK(values(turned) == Values{0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11});
-  CHECK(base.dtype() == float32);
-
-  const Tensor good = ones({2, 3}), bad = full({2, 3}, inf);
-  CHECK_THROWS_WITH(internal::convert_in_place("to", {{"good", good}, {"bad", bad}}, int8),
-                    Contains("to: 'bad': to: int8: expected finite elements"));
-  CHECK(good.dtype() == float32);
-  CHECK(values(good) == Values(6, 1));
-}
