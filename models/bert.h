@@ -65,7 +65,8 @@ struct Bert : nn::Module {
 
   /// Returns the contextual embedding of each token: (B, T, dim).
   Tensor operator()(const BertInput& input) const;
-  /// Returns tanh(pooler(x)) for the first token x of each text: hidden (B, T, dim) -> (B, dim).
+  /// Returns tanh(pooler(x)) for the embedding x of the first token of each row: hidden (B, T, dim)
+  /// -> (B, dim).
   Tensor pooled(const Tensor& hidden) const;
   /// Returns vocabulary logits of each token: hidden (..., dim) -> (..., vocab).
   Tensor word_logits(const Tensor& hidden) const;

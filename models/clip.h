@@ -59,7 +59,7 @@ struct CLIP : nn::Module {
   Tensor similarity(const Tensor& image_features, const Tensor& text_features) const;
   /// Returns the mean of two cross entropies: of each image over all texts, and of each text over
   /// all images. In training mode, s is first clamped to at most log 100 (section 2.5). Throws
-  /// Error for fewer than two pairs.
+  /// Error unless there are as many images as texts, at least two.
   Tensor loss(const Tensor& images, const TextBatch& texts) const;
 };
 

@@ -11,9 +11,9 @@ namespace gradus::models {
 
 /// Self-attention over a feature map x (B, C, H, W) with a residual connection:
 ///   y = x + gamma o,  o_j = sum_i softmax_i(f(x_i) . g(x_j)) h(x_i)
-/// f (keys), g (queries) and h (values) are 1 x 1 convolutions. gamma starts at 0, so that local
-/// features are learned first. Zhang et al. 2019 (SAGAN), arXiv 1805.08318, equations 1 to 3,
-/// without the paper's second projection v of the values.
+/// i and j are positions of the map; f (keys), g (queries) and h (values) are 1 x 1 convolutions.
+/// gamma starts at 0, so that local features are learned first. Zhang et al. 2019 (SAGAN), arXiv
+/// 1805.08318, equations 1 to 3, without the paper's second projection v of the values.
 struct SelfAttention2d : nn::Module {
   nn::Conv2d query, key;  ///< C -> max(C / 8, 1)
   nn::Conv2d value;       ///< C -> C
@@ -24,7 +24,7 @@ struct SelfAttention2d : nn::Module {
 
 struct CNNAttentionConfig {
   int64_t image = 32;     ///< height and width of an image, at least 4
-  int64_t channels = 3;   ///< 1: grey; 3: RGB
+  int64_t channels = 3;   ///< channels of an image, for example 3 for RGB
   int64_t classes = 10;   ///< number of classes; 0 means no head
   int64_t filters = 32;   ///< filters of the first convolution; the second has twice as many
   bool attention = true;  ///< false: no attention, for comparison
@@ -41,7 +41,7 @@ struct CNNAttention : nn::Module {
   static Fields fields(CNNAttentionConfig& config);
 
   const CNNAttentionConfig config;
-  nn::Conv2d conv1, conv2;                   ///< 3 x 3: channels -> filters -> 2 filters
+  nn::Conv2d conv1, conv2;                   ///< 3 x 3: channels -> filters -> 2 * filters
   std::optional<SelfAttention2d> attention;  ///< none if config.attention is false
   std::optional<nn::Linear> head;            ///< none if classes is 0
   explicit CNNAttention(const CNNAttentionConfig& config);

@@ -50,18 +50,18 @@ class SourceRows {
  public:
   SourceRows() = default;
   /// Assigns `beams` consecutive rows to each source. Throws Error if gradients are being recorded
-  /// or if check_beams() throws. All messages of this class begin with `op`.
+  /// or if check_beams() throws. The messages begin with `op`, here and in check_next().
   SourceRows(const char* op, int64_t sources, int64_t beams);
   int64_t size() const { return std::ssize(source_); }
   /// Returns the index of each row's source: (rows) int64. With it, index_select expands a tensor
   /// with one row per source to one row per decoder row.
   Tensor index() const;
-  /// Throws Error if ids are not (rows, T) int64 with T <= room, or if gradients are being
+  /// Throws Error unless ids are (rows, T) int64 with 1 <= T <= room, and if gradients are being
   /// recorded.
   void check_next(const Tensor& ids, int64_t room) const;
   /// Assigns to each row i the source of row rows[i]. Returns whether the source of any row has
   /// changed. In a beam search no row's source changes, because beams stay within their source.
-  /// Throws Error unless `rows` is (size()) int64.
+  /// Throws Error unless `rows` contains size() int64 indices below size().
   bool reorder(const Tensor& rows);
 
  private:
@@ -72,16 +72,16 @@ class SourceRows {
 
 /// Options for choosing a token from logits.
 struct SamplingOptions {
-  double temperature = 1;  ///< divides the logits; 0 chooses the most likely token (greedy)
+  double temperature = 1;  ///< divides the logits; below 1e-6: the most likely token (greedy)
   int64_t top_k = 0;       ///< choose among the top_k most likely tokens; 0 means all
   double top_p = 1;        ///< choose among the fewest most likely tokens that have at least the
                            ///< fraction top_p of the probability left by top_k and min_p
   /// Choose among tokens that are at least min_p times as probable as the most likely token; 0
   /// means all. Nguyen et al. 2024, arXiv 2407.01082.
   double min_p = 0;
-  /// Lowers the logits of tokens that occur in the text, including the prompt: divides positive
-  /// logits by this number and multiplies negative logits by it. 1 changes nothing. Keskar et al.
-  /// 2019, arXiv 1909.05858, section 4.1.
+  /// For tokens that occur in the text, including the prompt, divides positive logits by this
+  /// number and multiplies negative logits by it. Above 1 it lowers them; 1 changes nothing. Keskar
+  /// et al. 2019, arXiv 1909.05858, section 4.1.
   double repetition_penalty = 1;
   /// Pairs of a token id and a number to add to its logit. -infinity excludes the token.
   std::vector<std::pair<int64_t, double>> logit_bias = {};
@@ -89,7 +89,8 @@ struct SamplingOptions {
 
 /// Returns a token id sampled from logits (vocab). Among equal logits, the smallest id ranks first.
 /// A token with logit -infinity is never chosen. repetition_penalty applies to the tokens in
-/// `text`. Throws Error unless the largest logit is finite.
+/// `text`. Throws Error if an option is out of range, or unless the largest logit is finite after
+/// repetition_penalty and logit_bias.
 int64_t sample_token(const Tensor& logits, const SamplingOptions& options,
                      core::Generator& generator, const std::vector<int64_t>& text = {});
 
@@ -100,13 +101,15 @@ struct GenerateOptions {
   int64_t vocab = 0;        ///< sample only ids below this (the tokenizer's size); 0 means all
   int64_t stop_token = -1;  ///< ends the text and is not part of it; -1 means none
   std::function<void(int64_t)> on_token = {};  ///< called with each new token
-  std::function<bool()> stop_if = {};          ///< called after each new token; true ends the text
+  std::function<bool()> stop_if = {};          ///< called after each new token but the last that
+                                               ///< `tokens` allows; true ends the text
   /// If not null, the log probability of each new token is appended to this vector. It is computed
   /// from the model's own logits of the ids below `vocab`, before temperature, penalty and bias.
   std::vector<double>* log_probabilities = nullptr;
   /// If not null, the tokens that the decoder has read: an initially empty vector that generate()
-  /// updates. If the next prompt begins with these tokens, as in a conversation, generate() reads
-  /// only the rest of the prompt.
+  /// updates, and empties if the start of the text is lost. If the next prompt continues these
+  /// tokens, as in a conversation, and fits into the decoder, generate() reads only the rest of the
+  /// prompt.
   std::vector<int64_t>* held = nullptr;
 };
 

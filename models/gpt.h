@@ -26,7 +26,7 @@ struct GPTConfig {
   int64_t heads = 4;     ///< query heads; must divide dim unless head_dim is given
   int64_t dim = 128;     ///< embedding size
   double dropout = 0;    ///< probability for embeddings, attention weights and sublayer outputs
-  bool bias = false;     ///< add biases in the linear layers and norms, except the head
+  bool bias = false;     ///< add biases in the linear layers, except the head, and in LayerNorms
   bool tie = true;       ///< share the token embedding's weight with the output layer
   Activation activation = Activation::gelu;  ///< activation of the feed-forward layers
   bool gated = false;    ///< gated feed-forward layers, see nn::MLPOptions; with silu: SwiGLU
@@ -36,16 +36,18 @@ struct GPTConfig {
   bool qkv_bias = false;  ///< add biases to queries, keys and values even if `bias` is false
   Positions positions = Positions::learned;  ///< position encoding
   nn::RotaryOptions rotary = {};             ///< frequencies of rotary positions
-  nn::NormKind norm = nn::NormKind::layer;   ///< kind of all norms: LayerNorm or RMSNorm
-  double norm_eps = 1e-5;                    ///< added to the variance by the norms
+  nn::NormKind norm = nn::NormKind::layer;   ///< kind of ln1, ln2 and ln_f: LayerNorm or RMSNorm
+  double norm_eps = 1e-5;                    ///< added by the norms to variance or mean square
   int64_t window = 0;                        ///< attention window in tokens; 0 means the whole
                                              ///< context
   // The options from here to token_shift let training reach a given loss in fewer steps.
   bool qk_norm = false;    ///< RMSNorm of each head's queries and keys, see nn::MultiHeadAttention
   bool zero_init = false;  ///< initialise at 0 the layers that write to the residual stream, and an
                            ///< untied head
-  bool value_shortcut = false;      ///< mix the values of each block with those of the first block
-  bool embedding_shortcut = false;  ///< x = a x + b x_0 between blocks; x_0: the embedded tokens
+  bool value_shortcut = false;      ///< mix the values of each later block with those of the first;
+                                    ///< requires 2 or more layers
+  bool embedding_shortcut = false;  ///< x = a x + b x_0 between blocks; x_0: the embedded tokens;
+                                    ///< requires 2 or more layers
   double logit_cap = 0;             ///< logits become cap * tanh(logits / cap); 0 means no cap
   bool bigram = false;  ///< add logits from a (vocab, vocab) table, indexed by the current token
   bool token_shift = false;  ///< mix the inputs of sublayers with the previous token's:
@@ -117,7 +119,8 @@ class GPTDecoder : public Decoder {
  public:
   GPTDecoder(const GPT& model, int64_t rows);
   int64_t vocab() const override { return model_->config.vocab; }
-  /// Returns the next-token logits after the last of ids. Throws Error if ids exceed room().
+  /// Returns the next-token logits after the last of ids. Throws Error if ids have more than room()
+  /// tokens per row, or more than one while lengths differ, or if gradients are being recorded.
   Tensor next_logits(const Tensor& ids) override;
   void reorder(const Tensor& rows) override;
   int64_t room() const override {
@@ -128,8 +131,9 @@ class GPTDecoder : public Decoder {
   void clear() override;
   /// Returns the number of tokens read, per row.
   const std::vector<int64_t>& lengths() const { return layers_.front().lengths(); }
-  /// Appends a copy of the only row of `other`, a decoder of the same model. Throws Error if there
-  /// are already as many rows as at construction.
+  /// Appends a copy of the only row of `other`, a decoder of the same model. Throws Error if
+  /// `other` was not made for one row of this model, or if there are already as many rows as at
+  /// construction.
   void add_row(const GPTDecoder& other);
   /// Removes a row. The last row takes its index.
   void remove_row(int64_t row);

@@ -62,7 +62,8 @@ struct MAE : nn::Module {
 
   /// Returns the images with hidden patches filled with `fill`. Records no gradients.
   Tensor masked(const Tensor& images, const Tensor& hidden, double fill = 0) const;
-  /// Returns the images with hidden patches replaced by their reconstruction. Records no gradients.
+  /// Returns the images with hidden patches replaced by their reconstruction. If config.normalise,
+  /// the reconstruction gets the mean and deviation of the original patch. Records no gradients.
   Tensor reconstructed(const Tensor& images, const MAEResult& result) const;
 
  private:

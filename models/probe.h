@@ -1,8 +1,8 @@
 #pragma once
 // Trains simple classifiers on features that were learned without labels, to evaluate the features.
 // Gradients do not flow to the features, and results depend only on the arguments. Features are (N,
-// D) of a floating dtype with N >= 1, and labels are (N) int64, 0 or more; other arguments throw
-// Error.
+// D) of a floating dtype with N >= 1 and D >= 1, with the same D and dtype for training and test.
+// Labels are (N) int64, 0 or more, and for training below 2^20. Other arguments throw Error.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -19,8 +19,8 @@ struct LinearProbeOptions {
   double weight_decay = 1e-3;  ///< weight decay of AdamW
 };
 /// Returns the test accuracy of multinomial logistic regression on frozen features. Features are
-/// standardised by the mean and standard deviation of the training set. Weights start at 0 and are
-/// trained by AdamW on the whole set at once.
+/// standardised by the mean and standard deviation of the training set; features that are constant
+/// there are only centred. Weights start at 0 and are trained by AdamW on the whole set at once.
 double linear_probe(const LabelledFeatures& train, const LabelledFeatures& test,
                     const LinearProbeOptions& options = {});
 

@@ -15,17 +15,17 @@ struct RNNTranslatorConfig {
   int64_t context = 128;     ///< maximum length of a target
   int64_t layers = 1;        ///< number of layers in the encoder and in the decoder
   int64_t dim = 64;          ///< embedding size
-  int64_t hidden = 128;      ///< size of the decoder's state; each encoder direction has half
+  int64_t hidden = 128;      ///< size of the decoder's state, even; each encoder direction has half
   double dropout = 0.1;      ///< probability for embeddings, between layers, and before the output
   Recurrence cell = Recurrence::gru;      ///< cell of encoder and decoder
-  nn::Score score = nn::Score::additive;  ///< attention score of a decoder state and an annotation
+  nn::Score score = nn::Score::additive;  ///< attention score of decoder state and encoder output
 };
 
 class RNNTranslatorDecoder;
 
 /// The model. A bidirectional encoder computes an annotation (its output) for each source token.
-/// Before each step, the decoder attends to the annotations with its state as the query; the output
-/// of this attention is the step's context.
+/// Before each step, the decoder attends to the annotations with the state of its last layer as the
+/// query; the output of this attention is the step's context vector.
 struct RNNTranslator : nn::Module {
   using Config = RNNTranslatorConfig;
   static constexpr const char* kind = "rnn";
@@ -38,8 +38,8 @@ struct RNNTranslator : nn::Module {
   nn::Linear bridge;            ///< last encoder layer's final states -> decoder's initial states
   nn::Attention attention;      ///< the decoder's state attends to the annotations
   std::vector<nn::RecurrentCell> cells;  ///< cells of the decoder; the first reads [embedding,
-                                         ///< context]
-  nn::Linear readout;                    ///< [state, context, embedding] -> dim
+                                         ///< context vector]
+  nn::Linear readout;                    ///< [state, context vector, embedding] -> dim
   nn::Linear head;                       ///< dim -> target_vocab
   explicit RNNTranslator(const RNNTranslatorConfig& config);
 

@@ -61,12 +61,13 @@ struct MultiHeadAttention : Module {
   /// token may attend to another; a floating mask is added to the scores. In a stack of layers with
   /// value_shortcut, `first_values` points to one tensor for all layers, undefined at first. The
   /// first layer, created without the option, stores its values (B, T, kv_heads * value_dim) in
-  /// that tensor; the other layers read them.
+  /// that tensor; the other layers read them, and throw Error if there are none.
   Tensor operator()(const Tensor& x, const Tensor& mask = {}, Tensor* first_values = nullptr) const;
   /// Computes self-attention of the next T tokens, x. They also attend to the cached tokens, and
   /// are appended to the cache. Throws Error if the attention is not causal, if gradients are being
-  /// recorded, or if T > 1 and the lengths of the cached sequences differ. `first_values` is used
-  /// as in the overload without a cache, for the values of these T tokens.
+  /// recorded, if the tokens exceed the cache's capacity or the rotary positions, or if T > 1 and
+  /// the lengths of the cached sequences differ. `first_values` is used as in the overload without
+  /// a cache, for the values of these T tokens.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const;
   /// Returns an empty cache for `batch` sequences of up to `capacity` tokens.
   KeyValueCache make_cache(int64_t batch, int64_t capacity) const;

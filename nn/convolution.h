@@ -61,9 +61,10 @@ struct BatchNormOptions {
   bool affine = true;     ///< scale by a weight and add a bias
 };
 /// Batch normalisation of x (N, C, ...). Training mode normalises by the mean and variance of the
-/// batch and updates the running mean and variance (with the unbiased variance, as in PyTorch).
-/// Evaluation mode normalises by the running mean and variance. Unlike PyTorch's, the state dict
-/// contains no num_batches_tracked.
+/// batch and updates the running mean and variance (with the unbiased variance, as in PyTorch),
+/// unless the batch is empty or backward recomputes the layer. It throws Error if a channel has
+/// only one element. Evaluation mode normalises by the running mean and variance. Unlike PyTorch's,
+/// the state dict contains no num_batches_tracked.
 struct BatchNorm : Module {
   const Tensor weight, bias, running_mean, running_var;  ///< (C); weight and bias may be undefined
   double eps, momentum;                                  ///< see BatchNormOptions
@@ -71,12 +72,12 @@ struct BatchNorm : Module {
   Tensor operator()(const Tensor& x) const;
 };
 ///@{
-/// PyTorch's names for BatchNorm. BatchNorm accepts any number of axes.
+/// PyTorch's names for BatchNorm. BatchNorm accepts two or more axes.
 using BatchNorm1d = BatchNorm;
 using BatchNorm2d = BatchNorm;
 ///@}
 
-/// Group normalisation: applies layer norm to each group of channels of x (N, C, ...).
+/// Group normalisation of x (N, C, ...): see group_norm().
 struct GroupNorm : Module {
   const Tensor weight, bias;  ///< (C)
   int64_t groups;             ///< number of channel groups

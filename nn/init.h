@@ -18,7 +18,7 @@ using Initialiser = std::function<Tensor(const Shape& shape)>;
 namespace init {
 
 ///@{
-/// Values uniform in [low, high).
+/// Values uniform from `low` to `high`.
 Tensor uniform(const Shape& shape, double low, double high);
 Initialiser uniform(double low, double high);
 ///@}
@@ -39,8 +39,8 @@ Tensor kaiming_uniform(const Shape& shape, double a = 2.23606797749978969641);
 Initialiser kaiming_uniform();
 ///@}
 ///@{
-/// Normal values with standard deviation sqrt(2 / ((1 + a^2) fan_in)), with a as in
-/// kaiming_uniform().
+/// Normal values with mean 0 and standard deviation sqrt(2 / ((1 + a^2) fan_in)). a is the slope as
+/// in kaiming_uniform(), but 0 by default.
 Tensor kaiming_normal(const Shape& shape, double a = 0);
 Initialiser kaiming_normal();
 ///@}

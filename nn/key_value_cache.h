@@ -47,8 +47,9 @@ class KeyValueCache {
   /// Replaces each sequence i by the old sequence rows[i]; rows (B) int64.
   void reorder(const Tensor& rows);
   /// Appends a copy of the only sequence of `other`. Throws Error if this cache already has as many
-  /// sequences as it was constructed for, if `other` has different sizes or dtype, or if its
-  /// sequence exceeds the capacity.
+  /// sequences as it was constructed for, if `other` was not constructed for one sequence or has
+  /// another number of heads, key_dim, value_dim or dtype, or if its sequence is longer than this
+  /// cache's capacity.
   void add_row(const KeyValueCache& other);
   /// Removes sequence `row`. The last sequence moves to this index.
   void remove_row(int64_t row);

@@ -1,5 +1,6 @@
 #pragma once
-// Basic layers. Names, defaults and initialisation follow PyTorch.
+// Basic layers. Layers that PyTorch has too have its names, defaults and initialisation, except
+// that the eps of RMSNorm is 1e-6.
 
 #include "gradus/core/ops/matmul.h"
 #include "gradus/core/ops/normalization.h"
@@ -15,9 +16,9 @@ struct LinearOptions {
                                    ///< empty: one matrix
 };
 /// Computes activation(x weight^T + bias + u), where u is the output of the low-rank update, if
-/// add_lora() gave the layer one. Only operator(), rows() and feed_forward(), and for layers with
-/// an update nn/finetune/lora.cpp, multiply by the weight: to support another kind of weight,
-/// change these.
+/// add_lora() gave the layer one. Products with the weight are computed in operator(), rows() and
+/// feed_forward() and, for layers with an update, in nn/finetune/lora.cpp: to support another kind
+/// of weight, change these.
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
@@ -47,7 +48,7 @@ struct Embedding : Module {
 enum class NormKind { layer, rms };
 /// Normalises over the last axis, for layers that accept either kind of norm. NormKind::layer
 /// computes (x - mean) / sqrt(var + eps) * weight + bias. NormKind::rms computes x / sqrt(mean(x^2)
-/// + eps) * weight.
+/// + eps) * weight, and ignores the constructor's `bias`.
 struct Norm : Module {
   const Tensor weight, bias;  ///< (dim); (dim) or undefined
   double eps;                 ///< added to the variance or mean square

@@ -7,9 +7,10 @@
 namespace gradus::internal {
 
 /// While a Loading exists, modules that this thread creates run no initialisers: parameters that
-/// have one are zeros, and parameters with a constant initial value have that value. The parameters
-/// may have at most `elements` elements in total, so that a damaged configuration cannot allocate
-/// more memory than its weights file needs.
+/// have one are zeros, and parameters with a constant initial value have that value. These
+/// parameters may have at most `elements` elements in total, so that a damaged configuration cannot
+/// make them much larger than its weights file. Buffers and parameters made from an existing tensor
+/// are not counted.
 class Loading {
  public:
   explicit Loading(int64_t elements);

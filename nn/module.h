@@ -10,12 +10,12 @@
 //   };
 //   Classifier model;  // parameters hidden.weight, hidden.bias, out.weight, out.bias
 //
-// Registrations are permanent. A module can be copied (both copies share the parameters) but not
-// assigned to: `model.out = Linear(256, 5)` does not compile. Declare your own parameters const,
-// for example `const Tensor scale;`, initialised by `scale(param("scale", {dim}, 1))`, so that no
-// other tensor can replace them by mistake. Do the same with buffers; copy_, mul_ and add_ change
-// them in place. A layer created without child() is unknown to its parent: its parameters are
-// neither listed nor trained.
+// Registrations are permanent, except those by add_lora(). A module can be copied (both copies
+// share the parameters) but not assigned to: `model.out = Linear(256, 5)` does not compile. Declare
+// your own parameters const, for example `const Tensor scale;`, initialised by
+// `scale(param("scale", {dim}, 1))`, so that no other tensor can replace them by mistake. Do the
+// same with buffers; copy_, mul_ and add_ change them in place. A layer created without child() or
+// children() is unknown to its parent: its parameters are neither listed nor trained.
 
 #include "gradus/core/files/named_tensors.h"
 #include "gradus/nn/init.h"
@@ -25,6 +25,7 @@ namespace gradus::nn {
 struct LoraUpdate;  // finetune/lora.h
 
 /// The base of layers and models: named parameters, buffers and children, in order of registration.
+/// Registering throws Error if the name is empty, contains a dot, or is taken in the same module.
 /// Copying a module copies handles, as copying a Tensor does: both copies share the parameters. A
 /// tied parameter is listed, counted and saved once, under its first name.
 class Module {
@@ -44,7 +45,8 @@ class Module {
 
   /// Returns the matrices of hidden layers, for Muon: the weights marked by hidden_weight(), each
   /// once. A marked weight that another layer registers without the mark, such as a tied embedding,
-  /// is not included; nor are embeddings, output layers, biases and norms.
+  /// is not included; nor are embeddings, biases, norms, and the weights of layers created with
+  /// hidden = false, such as the output layers of our models.
   std::vector<StackedMatrices> hidden_matrices() const;
 
   /// Returns parameters and persistent buffers by name, detached but not copied: further training
@@ -52,8 +54,8 @@ class Module {
   NamedTensors state_dict() const;
   /// Copies each tensor of `state` into the tensor with the same name. A tied parameter may appear
   /// under any of its names. If a name is missing, unexpected or given twice, or if a tensor has a
-  /// different shape or dtype, changes nothing and throws one Error that lists these names. If
-  /// `strict` is false, missing and unexpected names are allowed.
+  /// different shape or dtype, changes nothing and throws one Error that lists these names, at most
+  /// ten of each kind. If `strict` is false, missing and unexpected names are allowed.
   void load_state_dict(const NamedTensors& state, bool strict = true);
 
   /// Calls rule(name, parameter) for each of named_parameters(). The rule may overwrite the
@@ -63,16 +65,17 @@ class Module {
       const std::function<void(const std::string& name, const Tensor& parameter)>& rule);
 
   /// Sets whether the parameters require grad. Optimisers skip parameters that do not (frozen
-  /// parameters). Freezing also clears their gradients.
+  /// parameters). Freezing also clears their gradients. Throws Error if `on` is true and a
+  /// parameter is compressed.
   void requires_grad_(bool on = true);
   /// Clears the gradients of the parameters.
   void zero_grad();
   /// Converts parameters and floating-point buffers in place, so that all handles to them see the
   /// new dtype, and clears the gradients of the converted tensors. If `dtype` is bfloat16 or int8,
-  /// converts only weights marked by compressible(), such as those of Linear and Embedding, and
-  /// freezes them; the model can then be used for inference, or to train other layers around these
-  /// weights. If a tensor cannot be converted, changes nothing and throws Error, which names the
-  /// tensor.
+  /// converts and freezes only weights marked by compressible(), such as those of Linear and
+  /// Embedding (but not if another layer registers them without the mark); the model can then be
+  /// used for inference, or to train other layers around these weights. If a tensor cannot be
+  /// converted, changes nothing and throws Error, which names the tensor.
   void to(Dtype dtype);
 
   /// Returns the update of this linear layer, or null if it has none; see add_lora().
@@ -81,29 +84,31 @@ class Module {
  protected:
   Module() : registry_(std::make_shared<Registry>()) {}
 
-  /// Registers a new float32 parameter, initialiser(shape), and returns its handle:
+  /// Registers a new parameter, initialiser(shape), and returns its handle:
   ///   weight(param("weight", {out, in}, init::kaiming_uniform()))
   /// While load_model() creates the model, the parameter is zeros and no initialiser runs, since
-  /// the weights of the file will overwrite the parameter. Throws Error if a size is below 1 or,
-  /// while loading, if the model has more elements than the file. The message begins with `layer`,
-  /// by default the name of the calling constructor.
+  /// the weights of the file will overwrite the parameter. Throws Error if a size is below 1, if
+  /// the initialiser returns another shape or, while loading, if the model has too many elements
+  /// for the file, see load_weights(). The message begins with `layer`, by default the name of the
+  /// calling constructor.
   Tensor param(const std::string& name, const Shape& shape, const Initialiser& initialiser,
                const char* layer = __builtin_FUNCTION());
   /// Registers a new float32 parameter whose elements are all `value`.
   Tensor param(const std::string& name, const Shape& shape, double value,
                const char* layer = __builtin_FUNCTION());
-  /// Registers an existing tensor as a parameter, for example the weight of another layer, and
-  /// returns its handle. An expression passed as `value`, such as init::normal({n, n}), is
-  /// evaluated even while load_model() creates the model; pass an Initialiser to avoid this.
+  /// Registers an existing tensor as a parameter, for example the weight of another layer, sets its
+  /// requires_grad and returns its handle. Throws Error unless it is a floating-point leaf. An
+  /// expression passed as `value`, such as init::normal({n, n}), is evaluated even while
+  /// load_model() creates the model; pass an Initialiser to avoid this.
   Tensor param(const std::string& name, Tensor value);
   /// Marks the last registered parameter as compressible, so that to() may compress it, and returns
   /// it. All ops that read the parameter must accept bfloat16 and int8, as linear(), feed_forward()
   /// and embedding() do. Example:
   ///   weight(compressible(param("weight", {out, in}, init::kaiming_uniform())))
   Tensor compressible(Tensor parameter);
-  /// Marks a registered parameter as the weight of a hidden layer, see hidden_matrices(). It may be
-  /// a matrix, the filters of a convolution, or several matrices stacked in one tensor. For stacked
-  /// matrices, `rows` lists the number of rows of each.
+  /// Marks a parameter of this layer as the weight of a hidden layer, see hidden_matrices(). It may
+  /// be a matrix, the filters of a convolution, or several matrices stacked in one tensor. For
+  /// stacked matrices, `rows` lists the number of rows of each.
   void hidden_weight(const Tensor& parameter, std::vector<int64_t> rows = {});
   /// Marks `weight`, the first parameter of this layer, as the matrix (out, in) of a linear map, so
   /// that add_lora() can give the layer an update. The layer must apply lora_update() if it is not

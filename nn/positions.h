@@ -1,5 +1,5 @@
 #pragma once
-// Positions of tokens: position embeddings, the angles of rotary positions, masks for rows that
+// Positions of tokens: position embeddings, tables for rotary positions, masks for rows that
 // contain several examples, and token shift.
 
 #include "gradus/nn/module.h"
@@ -23,8 +23,8 @@ inline auto sinusoidal_table(int64_t length, int64_t dim) {
 /// `high_turns` times is unchanged. Frequencies in between are interpolated (Llama Team 2024, arXiv
 /// 2407.21783).
 struct RotaryOptions {
-  double theta = 1e4;              ///< pair i of D features rotates by theta^(-2i/D) radians per
-                                   ///< token
+  double theta = 1e4;              ///< before scaling, pair i of D features rotates by
+                                   ///< theta^(-2i/D) radians per token
   double factor = 1;               ///< divides the slowest frequencies; 1 means no scaling
   double low_turns = 1;            ///< pairs with fewer rotations are slowed by the whole factor
   double high_turns = 4;           ///< pairs with more rotations are unchanged
@@ -72,7 +72,7 @@ Tensor same_example(const Tensor& x, const Tensor& positions);
 Tensor token_shift(const Tensor& x, const Tensor& weight, const Tensor& mask = {});
 /// Returns token_shift of x, the next tokens of the sequences in `cache`. The token before them
 /// comes from `cache`, which then saves the last token of x. `sublayer` is 0 for the block's
-/// attention, 1 for its MLP.
+/// attention, 1 for its MLP. If the weight is undefined, returns x and saves nothing.
 Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache& cache, size_t sublayer);
 
 }  // namespace gradus::nn

@@ -1,8 +1,8 @@
 #pragma once
 // Recurrent networks, and the single-head attention of their decoders. Sequences are BATCH FIRST,
-// (B, T, input), as in PyTorch with batch_first=True. States are (layers * directions, B, hidden),
-// as in PyTorch. Names and initialisation of parameters follow PyTorch, so that state dicts can be
-// exchanged.
+// (B, T, input), as in PyTorch with batch_first=True. States of RNN, LSTM and GRU are (layers *
+// directions, B, hidden), and those of cells are (B, hidden), as in PyTorch. Names and
+// initialisation of the networks' parameters follow PyTorch, so that state dicts can be exchanged.
 
 #include <optional>
 
@@ -59,7 +59,7 @@ struct RecurrentLayersOf : RecurrentLayers {
 using RNN = RecurrentLayersOf<Recurrence::rnn_tanh>;
 /// Hochreiter & Schmidhuber 1997, with a forget gate.
 using LSTM = RecurrentLayersOf<Recurrence::lstm>;
-/// Cho et al. 2014, arXiv 1406.1078.
+/// Cho et al. 2014, arXiv 1406.1078, with the reset gate applied as in PyTorch; see gru_cell().
 using GRU = RecurrentLayersOf<Recurrence::gru>;
 
 struct RNNCellOptions {

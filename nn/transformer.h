@@ -23,7 +23,7 @@ struct BlockOptions {
   Activation activation = Activation::gelu;  ///< activation of the MLP
   bool gated = false;                        ///< whether the MLP is gated, see MLPOptions
   bool causal = false;        ///< tokens attend only to themselves and earlier tokens
-  bool bias = true;           ///< add biases in all linear layers and norms
+  bool bias = true;           ///< add biases in all linear layers and LayerNorms
   bool qkv_bias = false;      ///< add biases to queries, keys and values even if `bias` is false
   double dropout = 0;         ///< dropout probability of attention weights and sublayer outputs
   double hidden_dropout = 0;  ///< dropout probability in the MLP's hidden layer
@@ -50,7 +50,8 @@ struct Block : Module {
   const Tensor shift1, shift2;  ///< if token_shift: weights (dim) for attention and MLP
   Block(int64_t dim, const BlockOptions& options);
 
-  /// Applies the block to x. mask and first_values are those of MultiHeadAttention.
+  /// Applies the block to x. mask and first_values are those of MultiHeadAttention. With
+  /// token_shift, the mask must be bool (B, 1, T, T).
   Tensor operator()(const Tensor& x, const Tensor& mask = {},
                     Tensor* first_values = nullptr) const {
     const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) {
@@ -60,8 +61,8 @@ struct Block : Module {
                     [&](const Tensor& y) { return mlp(token_shift(y, shift2, mask)); });
   }
   /// Applies the block to the next T tokens, x. They also attend to the cached tokens, and are
-  /// appended to the cache. Throws Error if the attention is not causal or if gradients are being
-  /// recorded.
+  /// appended to the cache. Throws Error if the attention is not causal, if gradients are being
+  /// recorded, or if T > 1 and the lengths of the cached sequences differ.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const {
     const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) {
       return attn(token_shift(y, shift1, cache, 0), cache, first_values);

@@ -12,7 +12,7 @@ namespace gradus::optim {
 /// computed per chunk, so their rounding depends on `grain` but not on the number of threads.
 class Chunks {
  public:
-  static constexpr int64_t grain = 16384;  ///< elements per chunk
+  static constexpr int64_t grain = 16384;  ///< elements per chunk, or fewer in an array's last
 
   /// Appends an array of n elements.
   void add(int64_t n) { ends_.push_back(count() + (n + grain - 1) / grain); }

@@ -8,12 +8,12 @@
 namespace gradus::optim {
 
 /// Several optimisers used as one: they step together, follow one learning-rate schedule and are
-/// saved together. Gradients are clipped by their norm over all parameters. If one of the
-/// optimisers cannot take a step, none of them does.
+/// saved together. Gradients are clipped by their norm over all parameters. If the check before a
+/// step fails in one of the optimisers, none of them steps.
 class CombinedOptimizer : public Optimizer {
  public:
-  /// Throws Error if there is no optimiser, if the learning rate of the first is 0, or if a
-  /// parameter is in two optimisers; the message then names these two.
+  /// Throws Error if there is no optimiser, if one is null, if the learning rate of the first is 0,
+  /// or if a parameter is in two optimisers; the message then names these two.
   explicit CombinedOptimizer(std::vector<std::unique_ptr<Optimizer>> parts);
 
   /// Returns the parameters of all optimisers, in the order given.

@@ -30,8 +30,8 @@ struct MuonOptions {
 /// NaN or an infinity.
 class Muon : public GroupOptimizer {
  public:
-  /// Throws Error, naming the parameter, if a parameter has fewer than 2 axes, or if the rows of
-  /// its matrices do not add up to param.size(0).
+  /// Throws Error, naming the parameter, if a parameter has fewer than 2 axes, or if its `rows` are
+  /// given but are not positive numbers that add up to param.size(0).
   Muon(std::vector<StackedMatrices> params, const MuonOptions& options = {});
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// Includes all of optim: optimisers, gradient clipping, learning-rate schedules, weight averaging,
-// and training on several ranks.
+// Includes all of optim except mpi/mpi.h, a separate library: optimisers, gradient clipping,
+// learning-rate schedules, weight averaging, and training on several ranks.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
 #include "gradus/optim/adaptive.h"

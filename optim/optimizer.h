@@ -1,7 +1,7 @@
 #pragma once
 // Optimizer and GroupOptimizer: parameter groups, state, clipping and saving for all optimisers. A
-// concrete optimiser adds its options and one update rule, which works per element (elementwise.h)
-// or per tensor (TensorOptimizer).
+// concrete optimiser adds its options and one update rule, usually per element (elementwise.h) or
+// per tensor (TensorOptimizer).
 
 #include <optional>
 #include <set>
@@ -55,9 +55,10 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Updates all parameters that have a gradient. Returns the norm of the gradients before
-  /// clipping, or 0 if neither max_grad_norm nor grad_norm is set. Throws Error, with nothing
-  /// changed, if the dtype of a parameter has changed since its state was allocated.
+  /// Updates all parameters that require grad and have a gradient. Returns the norm of the
+  /// gradients before clipping (grad_norm, if set), or 0 if neither max_grad_norm nor grad_norm is
+  /// set. Throws Error, with nothing changed, if the dtype of a parameter has changed since its
+  /// state was allocated.
   double step(const StepOptions& options = {});
   /// Clears the gradients.
   void zero_grad();
@@ -97,8 +98,9 @@ class Optimizer {
 
 /// An optimiser with a state per parameter: the base of all optimisers but CombinedOptimizer and
 /// ShardedOptimizer. It skips parameters without a gradient and frozen parameters (requires_grad()
-/// is false). If a parameter is frozen at construction, its state is allocated at its first update.
-/// Error messages name a parameter by its position among the parameters of all groups, from 0.
+/// is false). If a parameter is frozen at construction, its state is allocated at its first update
+/// or by load_state_dict(). Error messages name a parameter by its position among the parameters of
+/// all groups, from 0.
 class GroupOptimizer : public Optimizer {
  public:
   std::vector<Tensor> parameters() const override;
@@ -107,7 +109,7 @@ class GroupOptimizer : public Optimizer {
   const std::vector<ParameterGroup>& groups() const { return groups_; }  ///< in the order given
 
   /// Returns "step", the number of updates of each parameter, and one tensor per state of each
-  /// parameter, for example "exp_avg.0".
+  /// float32 or float64 parameter, for example "exp_avg.0".
   NamedTensors state_dict() const override;
   void load_state_dict(const NamedTensors& state) override;
 
@@ -142,7 +144,7 @@ class GroupOptimizer : public Optimizer {
     int64_t step = 0;
     size_t group = 0;
     bool owned = true;  // false if another rank updates it
-    /// Returns whether the optimiser can update the parameter and has state for it.
+    /// Returns whether the optimiser keeps state for the parameter, allocated or not.
     bool has_state() const { return owned && !is_compressed(param.dtype()); }
     bool is_live() const;  // whether the next step updates it
   };

@@ -1,5 +1,6 @@
 #pragma once
-// Learning rates as functions of the step. `step` is the number of updates so far, 0 at first:
+// Learning rates as functions of the step, and Plateau, which follows the validation loss. `step`
+// is the number of updates so far, 0 at first:
 //   for (int64_t step = 0; step < steps; ++step) {
 //     optimizer.set_lr(schedule::cosine(
 //         step, {.lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = steps}));
@@ -78,8 +79,8 @@ class Plateau {
   double step(double loss);
   double lr() const { return lr_; }  ///< the current learning rate
   /// Returns everything that later steps depend on, except the options: "lr", "best" (the lowest
-  /// loss), "bad" (the number of successive losses without improvement) and "cooldown" (the number
-  /// of further losses that will not be counted).
+  /// loss), "bad" (the number of losses counted so far against `patience`) and "cooldown" (the
+  /// number of further losses that will not be counted).
   NamedTensors state_dict() const;
   /// Restores what state_dict() returned. If names, shapes or dtypes do not match, changes nothing
   /// and throws one Error that lists the names.

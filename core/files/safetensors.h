@@ -20,28 +20,29 @@ struct SafetensorsFile {
 };
 
 /// Replaces the file at `path` with the tensors, atomically as write_file_atomically does. Adds the
-/// entries gradus.format and gradus.checksum to the header's __metadata__; `metadata` must not
-/// contain these two keys. The checksum covers the header and the data. An int8 matrix NAME is
-/// written as two tensors: its elements as NAME, of type I8, and its scales as NAME.scales, of type
-/// BF16 and shape (rows, ceil(columns / 32)). Throws Error if a tensor is undefined or named
-/// __metadata__, if two tensors have the same name, or if a name or the metadata is not UTF-8.
+/// entries gradus.format and gradus.checksum to the header's __metadata__. The checksum covers the
+/// header and the data. An int8 matrix NAME is written as two tensors: its elements as NAME, of
+/// type I8, and its scales as NAME.scales, of type BF16 and shape (rows, ceil(columns / 32)).
+/// Throws Error if a tensor is undefined or named __metadata__, if two tensors have the same name,
+/// if `metadata` contains one of the two added keys, if a name or the metadata is not UTF-8, or if
+/// the header would be longer than 100,000,000 bytes.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 
-/// Maps a file into memory, validates all of it in time linear in its size, and returns its
-/// content. Aligned F32, F64 and I64 tensors use the mapping. Writing to such a tensor copies the
-/// pages concerned and does not change the file. An I8 tensor with scales, as written by
-/// save_safetensors, becomes an int8 matrix that also uses the mapping. All other tensors are
-/// copied: F16 and BF16 are converted to float32, and the other integer types to int64. While the
-/// tensors exist, the file may be removed or replaced (save_safetensors replaces it), but not
-/// truncated or overwritten.
+/// Maps a file into memory, validates it and returns its content. Aligned F32, F64 and I64 tensors
+/// use the mapping. Writing to such a tensor copies the pages concerned and does not change the
+/// file. An I8 tensor with scales, as written by save_safetensors, becomes an int8 matrix that also
+/// uses the mapping. All other tensors are copied: F16 and BF16 are converted to float32, and the
+/// other integer types to int64. While the tensors exist, the file may be removed or replaced
+/// (save_safetensors replaces it), but not truncated or overwritten.
 ///
-/// Throws Error, naming the file and the problem, if
+/// Throws Error, naming the file and the problem, if the file cannot be read or is not valid, for
+/// example if
 /// - the header is longer than 100,000,000 bytes or than the file, or is not valid JSON,
 /// - a dtype is unknown, a tensor has more than max_rank axes, or a U64 element exceeds 2^63 - 1,
 /// - the offsets of tensors overlap, leave gaps, overflow or do not match the tensors' shapes,
 /// - bytes are missing or left over, or the content does not match the file's checksum.
-/// A file without a checksum, from another program, is accepted.
+/// A file with neither gradus.format nor gradus.checksum, from another program, is accepted.
 SafetensorsFile load_safetensors(const std::string& path);
 
 }  // namespace gradus

@@ -1,7 +1,7 @@
 #pragma once
-// The mask of dropout. An element's value depends only on a random key and the element's index. The
-// mask is therefore the same however the work is split among threads, and backward recomputes it,
-// so that it need not be stored.
+// The mask of dropout. An element's value depends only on the dropout probability, a random key and
+// the element's index. The mask is therefore the same however the work is split among threads, and
+// backward recomputes it, so that it need not be stored.
 
 #include <algorithm>
 

@@ -89,7 +89,7 @@ struct Lstm {
 /// GRU. The gates are in the order r, z, n. x_g and h_g are the contributions of the input and of h
 /// to gate g. r = sigmoid(x_r + h_r), z = sigmoid(x_z + h_z), n = tanh(x_n + r h_n) and h' = (1 -
 /// z) n + z h. Cho et al. 2014, arXiv 1406.1078, except that r multiplies the product of the weight
-/// with h, not h itself. Backward needs r, z, n and h_n.
+/// with h, not h itself. CellForward::kept stores r, z, n and h_n.
 struct Gru {
   static constexpr int64_t gates = 3, kept = 4;
   static constexpr bool direct = true;  // h' also contains z h, which does not pass through the
@@ -145,17 +145,18 @@ struct Sequences {
   }
 };
 
-/// The arrays of a forward pass, (batch, time, .) or (batch, .). All but x and y may be null.
+/// The arrays of a forward pass, (batch, time, .) or (batch, .). All may be null but x, y and, if
+/// there is no weight, z.
 template <class T>
 struct RecurrentForward {
   const T *x, *z;    ///< z is added to the product of h with the weight
   int64_t z_stride;  ///< row stride of z; 0 if all rows share one z
   const T *h0, *c0;
   T *y, *h_last, *c_last;
-  T *kept, *c;  ///< saved for backward; null if no backward pass follows
+  T *kept, *c;  ///< saved for backward; each is null if backward does not need it
 };
 /// The arrays of a backward pass. dz may be dx for all cells but Gru. h0, c0, dy, dh_last, dc_last,
-/// dh0, dc0 and h_before may be null.
+/// dh0, dc0 and h_before may be null, and so may kept and c where the forward pass saved none.
 template <class T>
 struct RecurrentBackward {
   const T *h0, *c0, *y, *kept, *c;
@@ -210,7 +211,8 @@ void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
   });
 }
 
-/// Runs the backward pass. The weight is W (gates * hidden, hidden), or null.
+/// Runs the backward pass. The weight is W (gates * hidden, hidden). It may be null as in
+/// recurrent_forward: then a.dh0, used by Gru only, lacks the part that passes through the weight.
 template <class Cell, class T>
 void recurrent_backward(const Sequences& q, const PackedMatrix<T>* weight,
                         const RecurrentBackward<T>& a) {

@@ -1,5 +1,6 @@
 #pragma once
-// The kernel of sum, mean, var and norm: sums over any axes of a strided array, without a copy.
+// The kernel of sum, mean, var, std_dev, norm, any and all: sums over any axes of a strided array,
+// without a copy.
 //
 // Axes are sorted by stride and merged, which leaves two cases. Rows: the innermost axis is summed
 // over. Columns: the innermost axis is kept, and whole rows are added up. float32 terms are summed

@@ -35,7 +35,7 @@ struct LogSumExp {
 /// Returns log(sum_j exp(x_j)) of a row of n elements in one pass over memory. Sums exp(x_j - m),
 /// where m is the largest element so far, and rescales the sum when a block has a larger element.
 /// The result is 0 for a row of only -inf, so that exp(log_share(x_j)) is 0 there. It is NaN if any
-/// element is NaN.
+/// element is NaN or +infinity.
 template <class T>
 LogSumExp<T> log_sum_exp(const T* x, int64_t n) {
   constexpr T infinity = std::numeric_limits<T>::infinity();

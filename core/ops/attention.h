@@ -1,7 +1,8 @@
 #pragma once
 // Scaled dot-product attention (Vaswani et al. 2017, arXiv 1706.03762, equation 1). It is computed
 // in tiles with an online softmax (Dao et al. 2022, arXiv 2205.14135), so memory grows with the
-// sequence length T, not with T^2.
+// sequence length T, not with T^2. If the mask requires grad, attention is computed with basic ops
+// instead.
 
 #include <optional>
 
@@ -10,7 +11,7 @@
 namespace gradus {
 
 struct AttentionOptions {
-  bool causal = false;  ///< query i sees only keys j <= i + (Tk - Tq); the last query sees all keys
+  bool causal = false;  ///< query i sees only keys j <= i + (Tk - Tq)
   /// A tensor that broadcasts to the shape of the attention weights, (..., H, Tq, Tk). A bool mask
   /// is true where a query may attend to a key. A mask of q's dtype is added to the scores.
   Tensor mask = {};
@@ -40,7 +41,8 @@ Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
 Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOptions& options = {});
 
 /// While it exists, records the weights of each attention call on the thread that constructed it,
-/// to show what a model attends to. Each call then also computes attention_weights(). The recorded
+/// to show what a model attends to. For this, scaled_dot_product_attention and self_attention also
+/// compute attention_weights(). A call that recompute() repeats is recorded once. The recorded
 /// weights are outside the graph. If traces are nested, only the innermost records.
 class AttentionTrace {
  public:

@@ -1,6 +1,6 @@
 #pragma once
-// Elementwise comparison, logic, and selection by a mask. Tensors broadcast as in NumPy and must
-// have the same dtype.
+// Elementwise comparison, logic, and selection by a mask. Tensors broadcast as in NumPy and, except
+// for masks and conditions, must have the same dtype.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -9,7 +9,7 @@ namespace gradus {
 ///@{
 /// Returns the result of an elementwise comparison or logical operation: a bool tensor without a
 /// gradient. The operands of logical operations must be bool tensors. A number b is converted to
-/// a's dtype. Throws Error if a is int64 and b is not an integer.
+/// a's dtype. Throws Error if a is int64 and b is not an integer in int64's range.
 Tensor eq(const Tensor& a, const Tensor& b);
 Tensor ne(const Tensor& a, const Tensor& b);
 Tensor lt(const Tensor& a, const Tensor& b);

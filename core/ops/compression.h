@@ -5,7 +5,7 @@
 // gradient, but linear, updated_linear and feed_forward compute the gradient of their input x.
 //
 // bfloat16 keeps 8 of the 24 bits of a float32's significand. The int8 format is llama.cpp's Q8_0,
-// but with bfloat16 scales: see core/kernels/products/compressed.h.
+// but with bfloat16 scales, stored apart: see core/kernels/products/compressed.h.
 
 #include "gradus/core/files/safetensors.h"
 #include "gradus/core/kernels/products/blas.h"
@@ -15,7 +15,8 @@ namespace gradus::internal {
 
 /// Returns a copy of x converted to `dtype`. At least one of the two dtypes must be compressed;
 /// they may be the same. Throws Error if x is float64, int64 or bool, which cannot be compressed,
-/// or if `dtype` is int8 and x is not a matrix of finite elements.
+/// if `dtype` is int8 and x is not a matrix of finite elements, or if x is a compressed view that
+/// is not contiguous or, for int8, has no scales.
 Tensor recoded(const Tensor& x, Dtype dtype);
 /// Returns x converted to float32 if it is compressed, else x itself.
 Tensor floating(const Tensor& x);

@@ -1,9 +1,11 @@
 #pragma once
 // Contrastive losses: cross entropy over the similarities s_ij = sim(q_i, k_j) / temperature
-// between queries and keys. The correct class of query i is t_i, the index of its own key:
+// between queries and keys; ContrastiveOptions defines sim. The correct class of query i is t_i,
+// the index of its own key:
 //   InfoNCE = -1/N sum_i log(exp(s_i,t_i) / sum_j exp(s_ij))
 // van den Oord et al. 2018, arXiv 1807.03748, equation 4. These losses throw Error if shapes or
-// dtypes do not match, if the batch is empty, or if the temperature is not positive and finite.
+// dtypes do not match, if the batch or its vectors are empty, or if the temperature is not positive
+// and finite.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -13,7 +15,8 @@ struct ContrastiveOptions {
   double temperature = 0.1;  ///< divides the similarities
   /// A tensor of one element that replaces `temperature`, for example CLIP's exp(-logit_scale).
   Tensor learned_temperature = {};
-  /// If true, sim(a, b) = a . b / (|a| |b|), or 0 for a zero vector; if false, sim(a, b) = a . b.
+  /// If true, sim(a, b) = a . b / (|a| |b|), where norms below 1e-12 count as 1e-12; if false,
+  /// sim(a, b) = a . b.
   bool cosine = true;
 };
 
@@ -25,8 +28,8 @@ Tensor info_nce(const Tensor& anchors, const Tensor& positives, const Tensor& ne
                 const ContrastiveOptions& options = {});
 
 /// Returns the InfoNCE loss of queries (N, D) over keys (M, D). targets (N), int64, contains the
-/// index of each query's own key. This loss and those below compute the similarities in blocks of
-/// 256 queries and store one block at a time.
+/// index of each query's own key. Throws Error if an index is outside [0, M). This loss and those
+/// below compute the similarities in blocks of 256 queries and store one block at a time.
 Tensor contrastive_cross_entropy(const Tensor& queries, const Tensor& keys, const Tensor& targets,
                                  const ContrastiveOptions& options = {});
 

@@ -17,9 +17,10 @@ struct Conv2dOptions {
 /// for stride s, dilation d and padding p. c runs over the channels of o's group, and x is 0
 /// outside its edges. Shapes: x (N, C, H, W), weight (O, C / groups, h, w), bias (O) or undefined
 /// -> (N, O, H', W'), with H' = floor((H + 2 p - d (h - 1) - 1) / s) + 1 and W' likewise. Filters
-/// are not flipped, as usual in deep learning (LeCun et al. 1998). Throws Error for other shapes,
-/// for stride, dilation or groups below 1, for padding below 0, and if a window is larger than the
-/// padded image.
+/// are not flipped, as usual in deep learning (LeCun et al. 1998). Throws Error for other shapes
+/// and an empty weight, if groups is not a positive divisor of C and O, if stride or dilation is
+/// outside [1, 2^30] or padding outside [0, 2^30], and if the padded image is smaller than a window
+/// or too large.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv2dOptions& options = {});
 
@@ -52,7 +53,7 @@ struct ConvTranspose2dOptions {
 /// x (N, C, H, W), weight (C, O / groups, h, w), bias (O) or undefined -> (N, O, H', W'), with
 /// H' = (H - 1) s - 2 p + d (h - 1) + output_padding + 1 and W' likewise. Throws Error for other
 /// shapes, for options outside conv2d's limits, if output_padding is negative or not below the
-/// larger of stride and dilation, and if H' or W' is below 1.
+/// larger of stride and dilation, if H, W, H' or W' is below 1, and if the result is too large.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dOptions& options = {});
 

@@ -15,11 +15,12 @@ namespace gradus {
 ///   first).
 /// - "..." stands for any number of axes, which broadcast. They come first in the output if there
 ///   is no "->", and are summed over if the output after "->" has no "...".
-/// - An axis of size 1 broadcasts to the size that its letter has elsewhere. Spaces are ignored.
-/// Multiplies the tensors from left to right, two at a time, by batched matrix products. Throws
-/// Error if the equation is malformed, if the shapes do not fit it, if an intermediate product has
-/// more than max_rank axes, if the dtypes differ, or if there are several tensors and their dtype
-/// is not floating.
+/// - An axis of size 1 broadcasts to the size that its letter has in another tensor. Spaces are
+///   ignored.
+/// Multiplies the tensors from left to right, two at a time: by batched matrix products where axes
+/// are summed over, else elementwise. Throws Error if the equation is malformed, if the shapes do
+/// not fit it, if an intermediate product has more than max_rank axes, if the dtypes differ, or if
+/// there are several tensors and their dtype is not floating.
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors);
 
 }  // namespace gradus

@@ -24,13 +24,14 @@ Tensor full_like(const Tensor& x, double value);
 /// Returns a tensor of rank 0 that holds `value`.
 Tensor scalar(double value, Dtype dtype = float32);
 /// Returns start, start + step, ... up to but excluding end. Throws Error if step is 0 or leads
-/// away from end, or if the dtype is int64 and start, end or step is not an integer.
+/// away from end, if start or end is not finite, or if the dtype is int64 and start, end or step is
+/// not an integer in int64's range.
 Tensor arange(double start, double end, double step = 1, Dtype dtype = int64);
 /// Returns 0, 1, ..., end - 1 as int64.
 inline Tensor arange(int64_t end) { return arange(0, static_cast<double>(end)); }
 /// Returns n evenly spaced values from start to end, both included, or only start if n is 1. Throws
-/// Error if n < 0, if start or end is not finite, or if the dtype is int64 and a value is not an
-/// integer.
+/// Error if n < 0, if start or end is not finite, or if the dtype is int64 and start, end or a
+/// value between them is not an integer in int64's range.
 Tensor linspace(double start, double end, int64_t n, Dtype dtype = float32);
 /// Returns the (n, n) identity matrix.
 Tensor eye(int64_t n, Dtype dtype = float32);
@@ -70,7 +71,7 @@ class NestedList {
   bool is_bool() const { return is_bool_; }  ///< whether all its numbers are bools; false if empty
   const std::vector<NestedList>& list() const { return list_; }  ///< empty for a number
   /// Returns the number as a tensor element. Throws Error if T is int64 and the number is not an
-  /// integer.
+  /// integer in int64's range.
   template <Element T>
   T as() const {
     if constexpr (std::same_as<T, int64_t>) {
@@ -111,8 +112,8 @@ Tensor copied_from(const Values& values, const Shape& shape) {
 
 /// Returns a tensor from literals: tensor(3.5) has rank 0, tensor({1, 2}) has shape (2),
 /// tensor({{1, 2}, {3, 4}}) has shape (2, 2), and tensor({{1}, {2}}) has shape (2, 1). Throws Error
-/// if rows differ in length, or if the dtype is int64 and a value is not an integer. For the values
-/// of a std::vector, use from_data.
+/// if rows differ in length or depth, or if the dtype is int64 and a value is not an integer in
+/// int64's range. For the values of a std::vector, use from_data.
 Tensor tensor(const core::NestedList& values, Dtype dtype);
 /// Returns a tensor from literals: bool if every value is a bool, else float32, even for integers.
 inline Tensor tensor(const core::NestedList& values) {
@@ -176,9 +177,10 @@ Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtyp
 /// changed values.
 ///
 /// Throws Error if data is null although there are elements, if data is not aligned to the size of
-/// an element, if the number of strides is not the rank, if a stride is negative, if two elements
-/// could share memory other than along an axis of stride 0, or if the dtype is bfloat16 or int8. In
-/// these cases the deleter is not called, and the caller still owns the memory.
+/// an element, if the number of strides is not the rank, if a size or stride is negative or too
+/// large, if two elements could share memory other than along an axis of stride 0, or if the dtype
+/// is bfloat16 or int8. In these cases the deleter is not called, and the caller still owns the
+/// memory.
 Tensor from_blob(void* data, const Shape& shape, const Shape& strides, Dtype dtype,
                  std::function<void(void*)> deleter = {});
 /// Calls the overload above with the strides of row-major order.
@@ -186,8 +188,8 @@ Tensor from_blob(void* data, const Shape& shape, Dtype dtype = float32,
                  std::function<void(void*)> deleter = {});
 
 // ---- random values ----
-// Element i depends only on the calling thread's generator and on i. The values are therefore the
-// same at any thread count.
+// The values depend only on the arguments and, unless a key is given, on the calling thread's
+// generator. They are therefore the same at any thread count.
 
 /// Returns Normal(0, 1) values, computed by the Box-Muller transform.
 Tensor randn(const Shape& shape, Dtype dtype = float32);

@@ -1,6 +1,6 @@
 #pragma once
 // Ops that read, write and add elements by index, and ops that compute indices and counts. Indices
-// are int64. An index that is negative or too large throws Error with its value and position.
+// are int64. An index that is negative or too large throws Error with its value.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -18,8 +18,8 @@ Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tens
 ///@{
 /// Returns x with elements replaced by those of src or by `value`, at the positions along dim given
 /// by `index`. For rank 3 and dim = 1: out[i][index[i][j][k]][k] = src[i][j][k]. The shapes must be
-/// as in scatter_add. If an index repeats, the last element of src is used, and only that element
-/// gets a gradient.
+/// as in scatter_add. If several elements of src have the same position in x, the last one is used,
+/// and only that one gets a gradient.
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src);
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value);
 ///@}
@@ -42,13 +42,13 @@ Tensor one_hot(const Tensor& ids, int64_t classes = -1, Dtype dtype = int64);
 Tensor nonzero(const Tensor& x);
 /// Returns how often each of 0, 1, ..., n - 1 occurs in the int64 vector x: (n), int64, where n is
 /// max(x) + 1 or minlength, whichever is larger. With weights (x's shape, a floating dtype), adds
-/// up the weights of the occurrences instead of counting them; gradients flow to the weights.
-/// Throws Error for negative elements of x.
+/// up the weights of the occurrences, in the weights' dtype, instead of counting; gradients flow to
+/// the weights. Throws Error for negative elements of x.
 Tensor bincount(const Tensor& x, const Tensor& weights = {}, int64_t minlength = 0);
-/// Draws n indices for each row of probs (..., k), with probabilities proportional to the row's
-/// elements (its weights): (..., n), int64. Throws Error for negative, NaN or infinite weights and
-/// for a row with sum 0. Without replacement, also throws if n exceeds the number of non-zero
-/// weights in a row.
+/// Draws n >= 1 indices for each row of probs (..., k), with probabilities proportional to the
+/// row's elements (its weights): (..., n), int64. Throws Error for negative, NaN or infinite
+/// weights and for a row with sum 0. Without replacement, also throws if n exceeds the number of
+/// non-zero weights in a row.
 Tensor multinomial(const Tensor& probs, int64_t n, bool replacement = false);
 
 }  // namespace gradus

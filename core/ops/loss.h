@@ -11,7 +11,8 @@ enum class Reduction { mean, sum, none };
 struct CrossEntropyOptions {
   Reduction reduction = Reduction::mean;  ///< how the losses are reduced
   int64_t ignore_index = -100;            ///< targets with this value are ignored
-  double label_smoothing = 0;             ///< eps: the target becomes (1 - eps) onehot + eps/C
+  double label_smoothing = 0;             ///< eps: targets t (one-hot for indices) become
+                                          ///< (1 - eps) t + eps/C
   Tensor class_weights = {};              ///< a factor per class, (C); 1 if undefined
 };
 /// Returns -sum_c target_c log softmax(logits)_c over the last axis. logits is (..., C). targets
@@ -28,8 +29,8 @@ struct NLLLossOptions {
 };
 /// Returns -log_probs[target], times the weight of the target's class: log_probs (..., C) from
 /// log_softmax, targets (...), int64 class indices. Reduction::mean divides by the total class
-/// weight of the targets not ignored, and is NaN if all are ignored. cross_entropy fuses
-/// log_softmax and this loss.
+/// weight of the targets not ignored, and is NaN if all targets are ignored or have weight 0.
+/// cross_entropy fuses log_softmax and this loss.
 Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NLLLossOptions& options = {});
 struct KLDivOptions {
   Reduction reduction = Reduction::mean;  ///< how the losses are reduced
@@ -81,7 +82,7 @@ struct BCEOptions {
 };
 /// Returns -(t log p + (1-t) log(1-p)) for probabilities p and targets t, multiplied by `weights`.
 /// Each logarithm is clamped to at least -100. Reduction::mean divides by the number of elements,
-/// not by the sum of the weights. Throws Error if p is outside [0, 1]. For logits use
+/// not by the sum of the weights. Throws Error if p is NaN or outside [0, 1]. For logits use
 /// binary_cross_entropy_with_logits, which stays accurate where p would round to 0 or 1.
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
                             const BCEOptions& options = {});
@@ -94,9 +95,9 @@ struct BCEWithLogitsOptions {
   Tensor positive_weights = {};
 };
 /// Returns -(w t log sigmoid(x) + (1-t) log(1 - sigmoid(x))) for logits x, targets t and w =
-/// positive_weights, multiplied by `weights`. Large |x| do not overflow. For infinite x the loss is
-/// 0 if sigmoid(x) equals t, else infinity. Reduction::mean divides by the number of elements, not
-/// by the sum of the weights.
+/// positive_weights, multiplied by `weights`. Large |x| do not overflow. If x is infinite and all
+/// weights are positive, the loss is 0 if sigmoid(x) equals t, else infinity. Reduction::mean
+/// divides by the number of elements, not by the sum of the weights.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
                                         const BCEWithLogitsOptions& options = {});
 

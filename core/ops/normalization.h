@@ -39,7 +39,8 @@ Tensor batch_norm_by(const Tensor& mean, const Tensor& var, const Tensor& x,
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
 /// Returns x / max(|x|, eps) along dim with the p-norm |x| = (sum |x_i|^p)^(1/p), for p >= 1 or
-/// infinity. For finite x, |x| overflows neither in forward nor in backward.
+/// infinity. For finite x, and p up to 64 or infinite, |x| overflows neither in forward nor in
+/// backward.
 Tensor normalize(const Tensor& x, int64_t dim = 1, double eps = 1e-12, double p = 2);
 /// Returns the cosine of the angle between a and b (broadcast) along dim,
 ///   sum(a b) / (max(|a|, eps) max(|b|, eps)), as in PyTorch 1.13.

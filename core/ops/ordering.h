@@ -59,7 +59,7 @@ Tensor quantile(const Tensor& x, double q);
 /// The distinct elements of a tensor.
 struct UniqueOutput {
   Tensor values;   ///< (n), ascending
-  Tensor inverse;  ///< the index of each element in `values`: the tensor's shape, int64
+  Tensor inverse;  ///< each element's index in `values`: the tensor's shape, int64
   Tensor counts;   ///< how often each value occurs: (n), int64
 };
 /// Returns the distinct elements of x, without a gradient. Each NaN is distinct, as in PyTorch; -0

@@ -11,14 +11,14 @@ namespace gradus {
 Tensor sum(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 /// Returns the mean; for bool the fraction of true elements, as float32.
 Tensor mean(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
-/// Returns the variance with divisor n - correction. The default correction of 1 makes it unbiased,
-/// as in torch.var.
+/// Returns the variance of n elements, with divisor max(n - correction, 0). The default correction
+/// of 1 makes it unbiased, as in torch.var.
 Tensor var(const Tensor& x, const Axes& dims = {}, int64_t correction = 1, KeepDim keep = false);
 template <std::same_as<bool> B>  // in var(x, dims, true), true could be keepdim or a correction of
                                  // 1
 Tensor var(const Tensor& x, const Axes& dims, B, KeepDim keep = false) = delete;
 /// Returns the standard deviation, sqrt(var). PyTorch's name, std, would clash with namespace std.
-/// The gradient at 0 is 0.
+/// Where the result is 0, the gradient is 0.
 Tensor std_dev(const Tensor& x, const Axes& dims = {}, int64_t correction = 1,
                KeepDim keep = false);
 template <std::same_as<bool> B>

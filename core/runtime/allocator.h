@@ -1,7 +1,7 @@
 #pragma once
 // Memory: 64-byte aligned blocks from a caching allocator. Freed blocks are kept for reuse, so a
-// training loop allocates nothing from the system after its first step. malloc would return large
-// blocks to the system, and each new use of them would cost one page fault per page.
+// training loop with fixed shapes soon allocates nothing more from the system. malloc would return
+// large blocks to the system, and each new use of them would cost one page fault per page.
 //
 // Live and cached memory together stay below 5/4 of the recent peak of live memory plus 16 MB, even
 // if shapes vary from step to step. "Recent" covers the last few dozen training steps: the time in
@@ -9,7 +9,8 @@
 // one, the memory of the large one returns to the system after that time. release_cached_memory()
 // returns it at once.
 //
-// A forked child process may continue to use gradus, with its own threads.
+// A forked child process may continue to use gradus, with its own threads, unless it was forked
+// inside a loop body of parallel_for.
 
 #include <cstddef>
 #include <cstdint>

@@ -8,8 +8,8 @@
 
 namespace gradus {
 
-/// The type, or the base class, of every exception that gradus throws. The message begins with the
-/// operation and says what was expected and what was given.
+/// The type, or the base class, of every exception that gradus itself throws. The message says what
+/// went wrong and, for a bad argument, begins with the operation.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -63,9 +63,10 @@ struct EvalMode : core::ModeScope {
   [[nodiscard]] explicit EvalMode(bool on = true) : ModeScope(&core::Modes::eval, on) {}
 };
 
-/// While it exists, this thread checks every op that it records and every backward rule that it
-/// runs. An op that computes a NaN or an infinity from finite values, forward or backward, throws
-/// Error with the op's name. The outputs of where and masked_fill are not checked.
+/// While it exists, this thread checks the ops that it records outside of backward, and the
+/// gradients that backward rules compute. An op that computes a NaN or an infinity from finite
+/// values, forward or backward, throws Error with the op's name. The outputs of where and
+/// masked_fill are not checked.
 struct AnomalyMode : core::ModeScope {
   [[nodiscard]] AnomalyMode() : ModeScope(&core::Modes::anomaly, true) {}
 };
@@ -74,9 +75,10 @@ struct AnomalyMode : core::ModeScope {
 /// accumulate in float32. With AVX512_BF16 this is nearly twice as fast; in a build without it, the
 /// scope has no effect (see has_bfloat16_products()). The scope applies to matmul, einsum, linear
 /// and recurrent layers, contrastive losses and convolutions of adjacent windows (patches), and to
-/// the products in their gradients, even if backward runs after the scope has ended. All other
-/// computation stays float32: the kernels of attention and of other convolutions, Muon, and dot
-/// products of a matrix's rows with one vector, as in a linear layer with one row of x.
+/// the products in their gradients, even if backward runs after the scope has ended. It does not
+/// apply to the kernels of attention and of other convolutions, to Muon, to dot products of a
+/// matrix's rows with one vector, as in a linear layer with one row of x, or to products of a few
+/// rows with a compressed weight.
 struct Bfloat16Products : core::ModeScope {
   [[nodiscard]] explicit Bfloat16Products(bool on = true) : ModeScope(&core::Modes::bfloat16, on) {}
 };

@@ -70,9 +70,9 @@ template <class F>
   for (int64_t i = 0; i < n; ++i) f(i);
 }
 
-/// Returns the sum of f(i) for i in [0, n), computed in one vector loop. For at most a few thousand
-/// elements: it accumulates in T, which loses precision in float32 as n grows. Use blocked_sum for
-/// more.
+/// Returns the sum of f(i) for i in [0, n), computed in one vector loop. It accumulates in T: with
+/// float, use it for at most a few thousand elements, and blocked_sum for more, because a long sum
+/// loses precision.
 template <class T, class F>
 [[gnu::always_inline]] inline T simd_sum(int64_t n, F f) {
   T s{};

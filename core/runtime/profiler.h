@@ -20,9 +20,9 @@ struct ProfileRow {
 
 /// While it exists, records the time of each op and each backward rule that this thread runs. If an
 /// op calls other ops, their time counts towards the outer op. The forward time of views, copies,
-/// conversions and in-place methods is not recorded, since they open no ProfileScope. If several
-/// profiles exist, only the newest records. Profiles may end in any order, on the thread that
-/// created them. Example:
+/// conversions, in-place methods and factories of constants is not recorded, since they open no
+/// ProfileScope. If several profiles exist, only the newest records. Profiles may end in any order,
+/// on the thread that created them. Example:
 ///   Profile profile;  train_step();  std::puts(profile.table().c_str());
 class Profile {
  public:

@@ -3,10 +3,10 @@
 //
 // parallel_for splits [0, n) into chunks. The caller fixes the chunk size, so it does not depend on
 // the number of threads, and a chunk always computes the same bits. Sums over chunks are combined
-// in chunk order. Loop bodies work on raw pointers, not on tensors. While a loop runs, its threads
-// round to nearest, trap no floating-point exception and flush denormals to zero, since arithmetic
-// on one denormal takes as long as on a hundred normal numbers. The caller's floating-point mode is
-// restored afterwards.
+// in chunk order. Loop bodies compute on raw pointers and call no ops. While a loop runs, its
+// threads round to nearest, trap no floating-point exception and flush denormals to zero, since
+// arithmetic on one denormal takes as long as on a hundred normal numbers. The caller's
+// floating-point mode is restored afterwards.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,8 +22,8 @@ int num_threads();
 /// unless 1 <= n <= 1024.
 void set_num_threads(int n);
 
-/// Returns whether the caller is inside a loop that gradus runs on several threads, or inside an
-/// OpenMP parallel region.
+/// Returns whether the caller is inside a loop of gradus, or inside an OpenMP parallel region, that
+/// runs on several threads.
 bool in_parallel_region();
 
 namespace detail {
@@ -34,10 +34,11 @@ void run_chunks(int64_t chunks, void (*chunk)(void*, int64_t), void* context);
 }  // namespace detail
 
 /// Calls body(begin, end) for each chunk [begin, end) of [0, n), on up to num_threads() threads.
-/// Chunks have `grain` elements; the last chunk may have fewer. The calling thread runs all chunks
-/// itself if there is only one, if it is already in a parallel region, or if another thread's loop
-/// is using the workers. A chunk should take at least 10 microseconds, for example 16,384
-/// additions. Rethrows the first exception thrown by a body.
+/// Chunks have `grain` elements, or one if `grain` is less; the last chunk may have fewer. The
+/// calling thread runs all chunks itself if there is only one, if it is already in a parallel
+/// region, or if another thread's loop is using the workers. A chunk should take at least 10
+/// microseconds, for example 16,384 additions. If a body throws, skips the chunks not started by
+/// then and rethrows the first exception.
 template <class Body>
 void parallel_for(int64_t n, int64_t grain, Body&& body) {
   if (n <= 0) return;

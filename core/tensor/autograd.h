@@ -2,10 +2,10 @@
 // Autograd: the graph that ops record, and the interface of backward rules.
 //
 // An op computes its outputs, then calls record(name, outputs, inputs, saves, rule). The rule is
-// written with differentiable ops on tensors. Backward with create_graph records these ops, so
-// gradients of gradients need no more code. Nodes are numbered in the order of recording, so an
-// op's node has a larger number than the nodes of its inputs, and backward runs nodes in descending
-// order.
+// written with differentiable ops on tensors, at least where Backward::create_graph() is true. The
+// pass then records these ops, so gradients of gradients need no more code. (For fused ops, see
+// record_fused().) Nodes are numbered in the order of recording, so an op's node has a larger
+// number than the nodes of its inputs, and backward runs nodes in descending order.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -97,8 +97,8 @@ class Backward {
   /// Returns the shape of the i-th input, saved or not.
   const Shape& input_shape(int i) const;
   /// Adds `gradient` to the gradient of the i-th input if needs(i), else does nothing. May be
-  /// called more than once. Throws Error if needs(i) and `gradient` differs from the input in shape
-  /// or dtype.
+  /// called more than once. Throws Error if needs(i) and `gradient` is undefined or differs from
+  /// the input in shape or dtype.
   void give(int i, Tensor gradient);
   /// Returns whether the ops that the rule calls are recorded.
   bool create_graph() const;
@@ -190,10 +190,10 @@ void record(const char* name, const std::vector<Tensor>& outputs, const std::vec
     Recorder::record(name, outputs, inputs, saves, std::forward<RuleFn>(rule), nullptr);
 }
 
-/// Records a fused op. Saves all inputs, whatever `saves` says, and the outputs that `saves` lists.
-/// Backward without create_graph runs `rule`, which may call kernels. With create_graph the engine
-/// differentiates `composed` instead. `composed` maps aliases of the inputs to the output or to a
-/// vector of outputs.
+/// Records a fused op or, with Modes::composed, calls record_composed(). Saves all inputs, whatever
+/// `saves` says, and the outputs that `saves` lists. Backward without create_graph runs `rule`,
+/// which may call kernels. With create_graph the engine differentiates `composed` instead.
+/// `composed` maps the inputs, or aliases of them, to the output or to a vector of outputs.
 template <class ComposedFn, class RuleFn>
 void record_fused(const char* name, const std::vector<Tensor>& outputs,
                   const std::vector<Tensor>& inputs, Saves saves, ComposedFn&& composed,
@@ -234,9 +234,9 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 
 /// Returns the graph of `root` in Graphviz's DOT language, drawn in micrograd's style: an ellipse
 /// per op and a box per tensor. A box shows the tensor's name and shape or, for a tensor of one
-/// element, its name, value and gradient. Only leaves, the root and the tensors in `names` have
-/// boxes, since the graph does not keep other tensors. Also works after backward() has freed the
-/// saved tensors. Throws Error if `root` or a tensor in `names` does not require grad.
+/// element, its name, value and gradient. Only leaves that require grad, the root and the tensors
+/// in `names` have boxes. Also works after backward() has freed the saved tensors. Throws Error if
+/// `root` or a tensor in `names` does not require grad.
 std::string to_dot(const Tensor& root,
                    const std::vector<std::pair<std::string, Tensor>>& names = {});
 

@@ -1,6 +1,6 @@
 #pragma once
-// Checks of an op's arguments. Each check throws Error with a message that begins with the op and
-// says what the op expected and what it was given.
+// Checks of an op's arguments. Each check throws Error with a message that begins with the op's
+// name.
 
 #include <initializer_list>
 

@@ -37,7 +37,8 @@ inline const char* name_of(Dtype dtype) {
 /// Prints name_of(dtype).
 inline std::ostream& operator<<(std::ostream& out, Dtype dtype) { return out << name_of(dtype); }
 
-/// Returns the number of bytes per element. For int8 it does not include the scales.
+/// Returns the number of bytes per element. For int8 it does not include the scales: one bfloat16
+/// per block of up to 32 elements.
 inline int64_t size_of(Dtype dtype) {
   constexpr int64_t sizes[] = {4, 8, 8, 1, 2, 1};
   return sizes[static_cast<size_t>(dtype)];
@@ -67,8 +68,8 @@ inline constexpr Dtype dtype_of = std::same_as<T, float>     ? float32
                                   : std::same_as<T, int64_t> ? int64
                                                              : boolean;
 
-/// Returns v converted to To. Fractions are truncated, as by a cast. Throws Error if To is an
-/// integer type other than bool and v is NaN or out of To's range. The message begins with `op`.
+/// Returns v converted to To, as by static_cast. Throws Error if To is an integer type other than
+/// bool and v is NaN or out of To's range. The message begins with `op`.
 template <class To, class From>
 To number_as(const char* op, From v) {
   if constexpr (std::same_as<To, bool>) {

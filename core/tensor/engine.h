@@ -60,8 +60,8 @@ class Engine {
   void differentiate_composed(Node& node, Backward& view);
   bool frees_graph() const { return !retain_graph_; }
 
-  /// Returns the tensor in which gradients along `edge` are summed. Until the first gradient has
-  /// arrived, the result is null or points to an undefined tensor.
+  /// Returns the tensor in which gradients along `edge` are summed. If there is no sum, the result
+  /// is null or points to an undefined tensor.
   Tensor* sum_at(const Edge& edge);
   /// Returns whether a rule may add directly to `sum`, the tensor in which the gradient of its op's
   /// input `input` is summed. Always true, except in anomaly mode: then true if `sum` is finite,

@@ -7,9 +7,10 @@
 namespace gradus::internal {
 
 /// Returns the buffer in which the gradient of the i-th input is being summed, if a kernel may add
-/// to it directly: the buffer exists, is contiguous, has no other owner, no graph is being
-/// recorded, and under AnomalyMode its elements are finite. Otherwise returns an undefined tensor,
-/// and the rule must compute the gradient and give() it. Throws Error if the op has no i-th input.
+/// to it directly: needs(i) is true, the buffer exists, is contiguous and has no other owner, no
+/// graph is being recorded, and under AnomalyMode the buffer's elements are finite. Otherwise
+/// returns an undefined tensor, and the rule must give() the gradient if needs(i) is true. Throws
+/// Error if the op has no i-th input.
 Tensor sum_in_place(const core::Backward& back, int i);
 
 /// Returns the saved i-th input and removes it from the graph, so the caller may overwrite it.
@@ -18,7 +19,7 @@ Tensor sum_in_place(const core::Backward& back, int i);
 Tensor take_input(const core::Backward& back, int i);
 
 /// Returns the gradient of the i-th output and removes it from the pass. The caller may overwrite
-/// it if is_sole_owner() is true. Throws Error if the op has no i-th output.
+/// it if it is contiguous and is_sole_owner() is true. Throws Error if the op has no i-th output.
 Tensor take_grad(const core::Backward& back, int i = 0);
 
 /// Returns x detached and contiguous, for a kernel; undefined if x is undefined.

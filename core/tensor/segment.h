@@ -58,7 +58,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   /// Runs the function for the first time.
   std::vector<Tensor> run();
   /// Runs the function again and restores the saved tensors of the first run's nodes. Throws Error
-  /// if the two runs differ, or if a tensor that the first run read has been changed in place.
+  /// in the cases of match(), or if a tensor in inputs_ or outside_ has been changed in place.
   void restore();
 
  private:
@@ -68,8 +68,8 @@ class Segment : public std::enable_shared_from_this<Segment> {
   void check_unchanged() const;
   std::vector<Tensor> run_again() const;
   /// Returns a map from each node of the second run, listed in `fresh`, to the corresponding node
-  /// of the first run. Throws Error if the two runs called different ops or gave them different
-  /// inputs.
+  /// of the first run. Throws Error if the two runs recorded different ops, or ops on different
+  /// shapes, dtypes or tensors that require grad.
   Counterparts match(const Nodes& fresh) const;
   /// Moves the rules and saved tensors of the new nodes to the old nodes.
   static void adopt(const Recording& second, const Nodes& fresh, const Counterparts& old_of);

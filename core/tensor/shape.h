@@ -137,7 +137,8 @@ class Axis {
   int64_t axis_;
 };
 
-/// The axes to reduce: one axis, several in braces, or by default all.
+/// A list of axes: one axis, or several in braces. Reductions take an empty list, the default, as
+/// all axes.
 struct Axes : Shape {
   Axes() = default;
   template <WholeNumber I>
@@ -158,8 +159,8 @@ inline constexpr KeepDim keepdim{true};
 /// Returns the strides, in elements, of a row-major tensor of this shape.
 Shape contiguous_strides(const Shape& shape);
 
-/// Returns shape.numel(). Throws Error if a size is negative or the number of elements is too
-/// large. The message begins with `op`.
+/// Returns shape.numel(). Throws Error if a size is negative, or if the product of the nonzero
+/// sizes exceeds INT64_MAX / 16. The message begins with `op`.
 int64_t checked_numel(const char* op, const Shape& shape);
 
 /// Returns the shape to which a and b broadcast by NumPy's rule: the last axes are aligned, and an

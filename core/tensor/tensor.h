@@ -18,8 +18,8 @@ struct TensorImpl;
 struct ValuesAndIndices;  // gradus/core/ops/ordering.h
 
 /// A tensor. Copying a Tensor copies the handle, not the elements: both handles share the storage,
-/// .grad and the graph. A default-constructed Tensor is undefined: it can only be assigned to, and
-/// defined() returns false.
+/// .grad and the graph. A default-constructed Tensor is undefined: defined() returns false, and
+/// using its shape, elements or gradient throws Error.
 ///
 /// Views (transpose, slice, reshape where possible, ...) share the storage and are differentiable.
 /// Axes count from 0, or from the end with -1, -2, and so on. On bad arguments every method throws
@@ -65,7 +65,8 @@ class Tensor {
 
   // ---- elements as C++ values ----
   /// Returns the element of a one-element tensor of any dtype except bfloat16 and int8, converted
-  /// to T. Throws Error if T is an integer type and the element is NaN or out of T's range.
+  /// to T. Throws Error if T is an integer type other than bool and the element is NaN or out of
+  /// T's range.
   template <class T = double>
   T item() const {
     core::check(numel() == 1, "item: expected one element, got shape ", shape());
@@ -92,8 +93,8 @@ class Tensor {
   /// Returns this tensor if it has this dtype, else a converted copy. Conversion to int64
   /// truncates, and throws Error on NaN and on values out of range. A float32 tensor can be
   /// converted to bfloat16, and a float32 matrix of finite elements to int8. Tensors of these two
-  /// dtypes can be converted back and can be passed to linear, updated_linear, feed_forward and
-  /// embedding. They have no gradient.
+  /// dtypes can be converted back and can be passed as weights to linear, updated_linear,
+  /// feed_forward and embedding. They have no gradient.
   Tensor to(Dtype dtype) const;
   /// Returns this tensor if it is contiguous, else a contiguous copy.
   Tensor contiguous() const;
@@ -102,9 +103,10 @@ class Tensor {
 
   // ---- views (differentiable) ----
   /// Returns the same elements in another shape. One size may be -1: it is computed from the
-  /// others. The result is a view if the strides allow it, else a copy.
+  /// others. Returns this tensor if it has this shape already, else a view if the strides allow it,
+  /// else a copy.
   Tensor reshape(const Shape& shape) const;
-  /// Like reshape, but throws Error if a copy would be needed.
+  /// Like reshape, but always returns a new view. Throws Error if a copy would be needed.
   Tensor view(const Shape& shape) const;
   /// Merges the axes from start to end, both included, into one.
   Tensor flatten(int64_t start = 0, int64_t end = -1) const;
@@ -178,9 +180,10 @@ class Tensor {
 
   // ---- in place, without recording a gradient ----
   // Each of these increments the storage's version and returns a handle to this tensor. Each
-  // throws Error if this tensor or the operand requires grad while gradients are recorded; a NoGrad
-  // scope prevents this. If a graph has saved the old elements for backward, backward throws Error.
-  // The operand may overlap this tensor: its elements are read before they are changed.
+  // throws Error if an axis of this tensor is expanded, or if this tensor or the operand requires
+  // grad while gradients are recorded (a NoGrad scope prevents that). If backward reads a tensor
+  // that the graph saved before the change, it throws Error. The operand may overlap this tensor:
+  // its elements are read before they are changed.
   /// Sets every element.
   Tensor fill_(double value) const;
   /// Sets every element to 0.
@@ -218,8 +221,8 @@ class Tensor {
   // ---- autograd ----
   /// Returns whether gradients flow to or through this tensor.
   bool requires_grad() const;
-  /// Sets whether this leaf requires grad. Throws Error if the tensor is not a leaf, that is, if a
-  /// recorded op computed it, or if `on` is true and its dtype is not float32 or float64.
+  /// Sets whether this leaf requires grad. Throws Error if a recorded op computed the tensor, which
+  /// is then not a leaf, or if `on` is true and the dtype is not float32 or float64.
   Tensor requires_grad_(bool on = true) const;
   /// Returns true if no recorded op computed this tensor.
   bool is_leaf() const;
@@ -230,17 +233,18 @@ class Tensor {
   /// hooks have run. Does nothing on a leaf or when called again. Throws Error if the tensor does
   /// not require grad.
   Tensor retain_grad() const;
-  /// Replaces the gradient; an undefined `grad` clears it. Throws Error unless `grad` has this
-  /// tensor's shape and dtype.
+  /// Replaces the gradient; an undefined `grad` clears it. Throws Error if a defined `grad` differs
+  /// from this tensor in shape or dtype.
   void set_grad(Tensor grad) const;
   /// Returns a view of the same storage, outside the graph.
   Tensor detach() const;
   /// Accumulates d(this)/d(leaf) into the grad() of every leaf that requires grad. `gradient` is
   /// the gradient with respect to this tensor; if undefined, it is 1, and this tensor must have one
   /// element. Frees the graph on the way unless `retain_graph` is set. Throws Error if this tensor
-  /// does not require grad, or if an earlier pass has freed the graph. If a hook or rule throws,
-  /// leaves keep what they have accumulated so far. Do not run two passes that reach the same leaf
-  /// on different threads at the same time.
+  /// does not require grad, if an earlier pass has freed the graph, or if a rule reads a tensor
+  /// that was changed in place after the graph saved it. If a hook or rule throws, leaves keep what
+  /// they have accumulated so far. Do not run two passes that reach the same leaf on different
+  /// threads at the same time.
   void backward(const Tensor& gradient = {}, bool retain_graph = false) const;
   /// Registers `hook`, to be called with this tensor's gradient in each backward pass, once the
   /// gradient is complete and before the backward rules of earlier ops run. Then the gradient is

@@ -32,8 +32,9 @@ class LossLog {
   explicit LossLog(std::string folder, bool writes = true)
       : folder_(std::move(folder)), writes_(writes) {}
 
-  /// Reads the rows of loss.csv up to `step`, if the file exists. A run resumed at `step` will
-  /// write the later rows again. Throws Error, naming the line, on a malformed row or header.
+  /// Replaces the rows by those of loss.csv up to `step`, or by none if the file does not exist. A
+  /// run resumed at `step` will write the later rows again. Throws Error, naming the line, on a
+  /// malformed row or header.
   void read_up_to(int64_t step);
   /// Sets best() to the value stored in a resumed run's checkpoint, because loss.csv may lack the
   /// best row.

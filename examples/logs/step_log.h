@@ -13,7 +13,7 @@ namespace gradus {
 class LossCurve {
  public:
   void add(int64_t step, double loss);
-  /// Returns a point per group: its mean step and mean loss.
+  /// Returns a point for each group that has steps: the mean step and the mean loss.
   Series series() const;
 
  private:
@@ -36,8 +36,9 @@ class StepLog {
   explicit StepLog(std::string path) : path_(std::move(path)) {}
 
   /// Prepares the file for a run that is resumed at `step`: removes the rows after `step`, and a
-  /// truncated last row. A missing file or one with only a header is accepted. Throws Error on a
-  /// malformed header or row up to `step`, and if the rows end before `step`.
+  /// truncated last row. A missing file or one with only a header is accepted. Throws Error if the
+  /// file cannot be written and, unless `step` is 0, if the header is not that of a StepLog, if a
+  /// row up to `step` does not begin with a step, or if the rows end before `step`.
   void cut_after(int64_t step);
   void add(const Row& row);
   /// Returns the losses of all steps, including those of rows that cut_after kept in the file.

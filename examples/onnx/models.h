@@ -30,7 +30,7 @@ std::string to_onnx(const models::BertClassifier& model);
 ///@{
 /// images (batch, channels, image, image) with values from 0 to 1 -> logits (batch, classes) or,
 /// without a head, features (batch, feature_size). The graph normalises the images by `stats`,
-/// unless `stats` is empty.
+/// unless `stats` is empty. Throws Error if `stats` is for another number of channels.
 std::string to_onnx(const models::ViT& model, const models::ChannelStats& stats = {});
 std::string to_onnx(const models::CNNAttention& model, const models::ChannelStats& stats = {});
 ///@}

@@ -12,7 +12,7 @@ class RateByHand {
   /// Sets the factor of the schedule's learning rate from step `step` on, up to the next change.
   /// The previous factor no longer applies. Steps are numbered from 1.
   void change(int64_t step, double factor) { factors_[step] = factor; }
-  /// Returns the factor at this step, which is 1 before the first change.
+  /// Returns the factor at this step. Before the first change, the factor is 1.
   double factor(int64_t step) const {
     const auto next = factors_.upper_bound(step);
     return next == factors_.begin() ? 1 : std::prev(next)->second;
@@ -20,7 +20,8 @@ class RateByHand {
   bool empty() const { return factors_.empty(); }
   /// Returns all changes as text: STEP:FACTOR, separated by spaces, for example "101:0.5 201:2".
   std::string text() const;
-  /// Parses a result of text(). Throws Error on any other text; the message begins with `where`.
+  /// Parses a result of text(). Throws Error unless each part is STEP:FACTOR with STEP >= 1 and
+  /// FACTOR >= 0; the message begins with `where`.
   static RateByHand from_text(const std::string& text, const std::string& where);
 
  private:

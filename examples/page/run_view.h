@@ -19,8 +19,8 @@ class RunView {
   /// Makes the view of a run in this folder, without reading it yet.
   explicit RunView(std::string folder);
 
-  /// Replaces the events by those up to step `last` in steps.csv, loss.csv and page.jsonl. Missing
-  /// files and malformed rows are skipped.
+  /// Replaces the events by those up to step `last` in steps.csv, loss.csv and page.jsonl. Skips
+  /// missing files, and lines with a wrong number of cells or without a step.
   void read(int64_t last);
   /// Reads the events again if the files have changed. If the files cannot be read any more, keeps
   /// the events, and since() says so in "note".

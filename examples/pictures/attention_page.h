@@ -23,8 +23,9 @@ nlohmann::json attention_json(const std::vector<AttentionGroup>& groups);
 
 /// Returns the page. The reader chooses a group, a layer and a head, and points at a query token to
 /// see the weight of each key token. Weights are rounded to three decimals; NaN is shown as NaN.
-/// Throws Error if there are no groups, if the numbers of tokens do not match the shape of the
-/// weights, or if a weight lies outside 0 to 1 by 0.001 or more.
+/// Throws Error if there are no groups, if the weights of a group are empty, not floating or not of
+/// rank 4, if the numbers of tokens do not match the shape of the weights, or if a weight lies
+/// outside 0 to 1 by 0.001 or more.
 std::string attention_page(const std::string& title, const std::vector<AttentionGroup>& groups);
 
 /// Writes the page to a file. Throws Error on failure.
@@ -32,8 +33,8 @@ void write_attention_page(const std::string& path, const std::string& title,
                           const std::vector<AttentionGroup>& groups);
 
 /// Stacks the weights of sequence `row` of a batch into (layers, heads, Tq, Tk). `trace` holds the
-/// tensors of an AttentionTrace, one (B, heads, Tq, Tk) per layer. Throws Error if their shapes
-/// differ.
+/// tensors of an AttentionTrace, one (B, heads, Tq, Tk) per layer. Throws Error if there is no
+/// layer, if `row` is not from 0 to B - 1, or if heads, Tq or Tk differ between layers.
 Tensor stacked_layers(const std::vector<Tensor>& trace, int64_t row = 0);
 
 }  // namespace gradus

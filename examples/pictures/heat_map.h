@@ -28,10 +28,11 @@ struct HeatMap {
   std::vector<Panel> panels = {};
   int64_t across = 1;  ///< number of panels in each row of the picture
   Shades shades = Shades::grey;
-  std::optional<double> largest = {};  ///< see Shades; default: 1 if grey, else the largest |value|
-  bool names_on_top = false;           ///< write column names above instead of below
-  bool numbered = true;                ///< number rows and columns that have no names; columns are
-                                       ///< always numbered if names_on_top is true
+  /// See Shades. Default: 1 if grey, else the largest finite |value|, or 1 if that is 0.
+  std::optional<double> largest = {};
+  bool names_on_top = false;  ///< write column names above instead of below
+  bool numbered = true;       ///< number rows and columns that have no names; columns are
+                              ///< always numbered if names_on_top is true
 };
 
 /// Returns images (N, H, W) as one matrix with `columns` images per row. N must be a multiple of

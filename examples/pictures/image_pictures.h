@@ -17,7 +17,7 @@ namespace gradus {
 Tensor confusion_matrix(const Tensor& labels, const Tensor& predicted, int64_t classes);
 
 /// Returns a heat map of the counts, each divided by the sum of its row. Values from the largest
-/// off-diagonal one upwards are black.
+/// off-diagonal one upwards are black. If that is 0, only the value 1 is black.
 HeatMap confusion_map(std::string path, const Tensor& counts,
                       const std::vector<std::string>& class_names);
 

@@ -36,7 +36,7 @@ struct Series {
 struct Picture {
   std::string path, title, x_label, y_label;
   std::vector<Series> series;
-  bool log_y = false;       ///< logarithmic y axis; values that are not positive are left out
+  bool log_y = false;       ///< logarithmic y axis if any value is positive; others are left out
   bool clouds = false;      ///< draw points without lines, and the legend at the side
   std::string ground = {};  ///< "#rrggbb", the background; default: white
 };
@@ -57,8 +57,8 @@ std::string draw_or_write(const HeatMap& map);
 /// the errors of check_tiles, and Error if both fail.
 std::string draw_or_write(const Tiles& tiles);
 
-/// Draws pictures in the background, one at a time and at most one every ten seconds, so as not to
-/// slow down training.
+/// Draws pictures in the background, one at a time and, until finish(), at most one every ten
+/// seconds, so as not to slow down training.
 class BackgroundPlot {
  public:
   /// Starts drawing the picture if none is being drawn and the last drawing started at least ten

@@ -29,7 +29,8 @@ class Flags {
            const std::string& meaning, const std::string& default_shown = "") {
     add({key_of(name), meaning, &value, least, most}, kind_of(&value), default_shown);
   }
-  /// Declares a seed (any 64-bit number), or a switch (true if given).
+  /// Declares a seed (any 64-bit number), or a switch. The flag sets the switch to true. A switch
+  /// that is already true is declared as --no-NAME instead, which sets it to false.
   template <class T>
   void add(const std::string& name, T& value, const std::string& meaning) {
     add({key_of(name), meaning, &value}, kind_of(&value), "");

@@ -13,7 +13,7 @@ std::string shown(const std::string& text);
 /// Returns `text` as one word of a shell command, quoted if necessary.
 std::string in_shell(const std::string& text);
 
-/// Returns a number with commas, for example 84120 as "84,120".
+/// Returns a number >= 0 with commas, for example 84120 as "84,120".
 std::string with_commas(int64_t n);
 
 /// Returns a time in seconds as, for example, "1:05" or "2:01:05".

@@ -14,10 +14,11 @@ namespace gradus {
 
 struct TokenizerOptions {
   std::string name = "char";  ///< "char", "word", "bpe", or a folder with a tokenizer
-  int64_t vocab = 4096;       ///< maximum vocabulary size, for bpe and word
+  int64_t vocab = 4096;       ///< bpe: maximum vocabulary size; word: maximum number of words, to
+                              ///< which special tokens are added
 
-  /// Returns `name` if it is a folder, or "" if it is a kind of tokenizer to build. Throws Error if
-  /// `name` is neither a kind nor an existing path.
+  /// Returns "" if `name` is a kind of tokenizer to build ("char", "word" or "bpe"), and otherwise
+  /// `name`, the path of a folder. Throws Error if that path does not exist.
   std::string folder() const;
 };
 
@@ -38,7 +39,8 @@ std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& option
 std::unique_ptr<models::Tokenizer> load_tokenizer_for(const std::string& folder, int64_t vocab);
 
 /// Returns the vocabulary size for a Model: that of the tokenizer or, if larger, that of the model
-/// in the folder `begins_with`, from whose weights the Model starts. `begins_with` may be empty.
+/// in the folder `begins_with`, from whose weights the Model starts. If `begins_with` is empty or
+/// has no config.json, returns the size of the tokenizer's vocabulary.
 template <class Model>
 int64_t vocab_for(const std::string& begins_with, const models::Tokenizer& tokenizer) {
   const int64_t vocab = tokenizer.vocab_size();

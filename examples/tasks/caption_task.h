@@ -20,8 +20,9 @@ ImageOptions captioned_images();
 class CaptionTask : public ImageTask {
  protected:
   /// Loads the tokenizer from the folder with the run's initial weights. If the run starts from
-  /// scratch, makes one from the words of all possible captions. Throws Error if an augmentation
-  /// option would make captions untrue.
+  /// scratch, makes one from the words of all possible captions. Throws Error if augmentation flips
+  /// images, converts them to grey or rotates them by more than 15 degrees: captions would become
+  /// untrue.
   CaptionTask(const ImageOptions& images, const TrainOptions& training);
 
   /// Returns the captions of images `ids` (B) of a split.

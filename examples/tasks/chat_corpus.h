@@ -12,7 +12,8 @@
 namespace gradus {
 
 /// Conversations from JSON lines, see models::read_chats. Without a validation file, the last tenth
-/// of the conversations is the validation split. Only the tokens of answers count in the loss.
+/// of the conversations (at least one) is the validation split. Only the tokens of answers count in
+/// the loss.
 class ChatCorpus : public TokenSource {
  public:
   /// Returns whether `path` names a file of JSON lines, that is, ends with ".jsonl".
@@ -20,6 +21,7 @@ class ChatCorpus : public TokenSource {
   /// Loads the tokenizer from the folder `begins_with` or, if that is "", from the folder that the
   /// options name. If there is no folder, builds the tokenizer from the text of all conversations.
   /// `form` is the name of a chat template; if it is "", models::find_chat_template chooses one.
+  /// Throws Error if options.on_disk is true.
   ChatCorpus(const CorpusOptions& options, const std::string& begins_with, const std::string& form,
              int64_t context);
 
@@ -34,7 +36,8 @@ class ChatCorpus : public TokenSource {
   int64_t validation_tokens() const override { return validation_->num_answer_tokens(); }
   models::PackedBatch validation_batch(int64_t i) const override { return validation_->rows(i, 1); }
   double bytes(const Tensor& targets) const override;
-  /// Returns the first validation conversation, up to the start of its first answer, as tokens.
+  /// Returns, as tokens, the first validation conversation that contains a question (a message of
+  /// the user), up to the start of the answer to its first question.
   std::vector<int64_t> first_tokens() const override { return question_; }
   std::string end_of_sample() const override { return models::end_of_answer(*form_); }
 

@@ -30,7 +30,8 @@ void add_corpus_flags(Flags& flags, CorpusOptions& options);
 /// tenths of the text are for training, and the rest is for validation. The position of the split
 /// is counted in characters for a character tokenizer, and otherwise in bytes. Word and BPE
 /// tokenizers are trained on the training text only: for a word tokenizer, words that occur only in
-/// the validation text are [UNK]. A character tokenizer contains the characters of both texts.
+/// the validation text are [UNK]. A character tokenizer contains the characters of both texts. With
+/// on_disk, CorpusOptions::head limits how much of each text a tokenizer is trained on.
 class Corpus : public TokenSource {
  public:
   /// Loads the tokenizer from the folder `begins_with` or, if that is "", from the folder that the

@@ -14,8 +14,8 @@ struct EncoderOptions {
 /// Declares the flags of the images and --probe-images.
 void add_flags(Flags& flags, EncoderOptions& options);
 
-/// A training task for an image encoder. A program derives a class that adds a model, loss(),
-/// score() and save(), as for ImageTask.
+/// A training task for an image encoder. A program derives a class that adds encoder(), and what
+/// ImageTask lacks: model(), info(), loss(), score() and save().
 class EncoderTask : public ImageTask {
  public:
   /// Returns an evaluation of the loss, and of the validation accuracy of three classifiers that

@@ -17,7 +17,8 @@ enum class PairTask { dates, reversal, addition, denoise };
 struct PairCorpusOptions {
   PairTask data = PairTask::dates;
   /// Paths of files. If `pairs` is empty, pairs are generated as specified by `data`.
-  /// PairTask::denoise reads `text`; an empty `text` means gradus's own source.
+  /// PairTask::denoise reads `text`; an empty `text` means gradus's own source. `pairs` must be
+  /// empty with PairTask::denoise, and `text` with the other tasks.
   std::string pairs, text;
   int64_t count = 20000;
   bool skip_bad = false;

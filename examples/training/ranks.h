@@ -23,13 +23,14 @@ struct StepReport {
   bool interrupted = false;  ///< whether any rank has been interrupted
 };
 
-/// Connects this process with the other processes of the run. Only rank 0 writes files and prints:
-/// the standard output of the other ranks is discarded.
+/// Connects this process with the other processes of the run. Only rank 0 writes files and prints
+/// to stdout: what the other ranks print to stdout is discarded.
 class Ranks {
  public:
-  /// Waits for all ranks. From then on, waiting for another rank throws Error after `deadline`
-  /// seconds. Throws Error if mpirun has started several processes but libgradus_mpi.so, which
-  /// connects them, is missing.
+  /// Waits for all ranks. Throws Error if not all of them start within about `deadline` seconds.
+  /// Later, waiting for another rank throws Error after `deadline` seconds, or after ten times as
+  /// long if all ranks answer but some are busy. Throws Error if mpirun has started several
+  /// processes but libgradus_mpi.so, which connects them, is missing.
   explicit Ranks(double deadline);
 
   int rank() const { return communicator_->rank(); }

@@ -23,16 +23,17 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  /// Locks the folder, if it exists, until this object is destroyed. Completes an interrupted
-  /// replace_checkpoint(). Throws Error if the folder is locked by another process or not writable.
+  /// Locks the folder, if it exists and its file system has locks, until this object is destroyed.
+  /// Completes an interrupted replace_checkpoint(). Throws Error if the folder is locked by another
+  /// process or not writable.
   void lock();
   /// Creates the folder if needed, and locks it.
   void make();
   /// Throws Error if the locked folder has been moved or removed: path() may now be the folder of
   /// another run.
   void expect_in_place() const;
-  /// Throws Error if the folder contains a run (the message gives the number of its steps) or any
-  /// file that a run writes.
+  /// Throws Error if the folder contains a run or any file that a run writes. For a run whose
+  /// checkpoint can be read, the message gives the number of its steps.
   void expect_no_run();
   /// Returns the run's checkpoint. If it cannot be read, returns the previous checkpoint and sets
   /// `note` to the reason. Throws Error, which suggests what to do, if neither can be read.

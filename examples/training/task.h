@@ -29,8 +29,8 @@ struct Score {
   std::vector<NamedMean> more = {};  ///< other means, for example {"accuracy", 0.97, 500}
 };
 
-/// Returns the mean of the batches' scores, weighted by their numbers of examples. Means over no
-/// examples are left out.
+/// Returns the mean of the batches' scores, weighted by their numbers of examples. Means in `more`
+/// over no examples are left out.
 Score mean_score(const std::vector<Score>& batches);
 
 /// Batches on which a model is scored.

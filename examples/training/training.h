@@ -82,8 +82,8 @@ struct TrainProgram {
   std::function<std::unique_ptr<Task>()> make_task;
 };
 
-/// Parses the command line, starts a run or resumes the run in --out, and trains. Returns the exit
-/// status of the process.
+/// Parses the command line and trains: starts a run or resumes the run in --out. With --eval-only,
+/// only evaluates a model. Returns the exit status of the process.
 int run_training(int argc, char** argv, Flags& flags, TrainOptions& options,
                  const TrainProgram& program);
 

@@ -3,10 +3,10 @@
 //
 // Functions that can fail return GRADUS_OK or an error code. After an error, gradus_last_error()
 // returns the message, and no output is written. No function throws a C++ exception. A null handle
-// or pointer is an error unless a comment allows it; but any `context` may be null, and the
-// gradus_..._free functions ignore null. A handle must not be used after it is freed, but objects
-// made from it stay valid. Threads may use different handles at the same time. Several threads may
-// run one module at the same time in evaluation mode.
+// or pointer is an error unless a comment allows it or it stands for an array of 0 elements; but
+// any `context` may be null, and the gradus_..._free functions ignore null. A handle must not be
+// used after it is freed, but objects made from it stay valid. Threads may use different handles at
+// the same time. Several threads may run one module at the same time in evaluation mode.
 #ifndef GRADUS_MODELS_C_GRADUS_H
 #define GRADUS_MODELS_C_GRADUS_H
 
@@ -144,13 +144,15 @@ int gradus_module_parameter_count(const gradus_module* module, int64_t* out);
 /// sets *name to the parameter's name, which is valid until `module` is freed.
 int gradus_module_parameter(const gradus_module* module, int64_t index, const char** name,
                             gradus_tensor** out);
-/// Sets whether the parameters are trained. Initially they are.
+/// Sets whether the parameters are trained. Initially they are, except bfloat16 and int8 weights of
+/// a loaded model, which cannot be trained: if the module has some, `on` must be 0.
 int gradus_module_requires_grad(gradus_module* module, int on);
 /// Clears the parameters' gradients.
 int gradus_module_zero_grad(gradus_module* module);
 /// Writes the weights to a safetensors file.
 int gradus_module_save(const gradus_module* module, const char* path);
-/// Reads the weights from a safetensors file. Its names and shapes must match those of the module.
+/// Reads the weights from a safetensors file. Its names, shapes and element types must match those
+/// of the module.
 int gradus_module_load(gradus_module* module, const char* path);
 
 // ---- training ----
@@ -167,7 +169,8 @@ int gradus_optimizer_new(const gradus_module* module, const char* rule, gradus_o
 /// Frees the handle.
 void gradus_optimizer_free(gradus_optimizer* optimizer);
 /// Updates the parameters by their gradients. If max_norm is above 0, the update uses the gradients
-/// scaled down to a global norm of at most max_norm; the stored gradients do not change.
+/// scaled down to a global norm of at most max_norm; the stored gradients do not change. A max_norm
+/// of 0 means no limit; a negative one is an error.
 int gradus_optimizer_step(gradus_optimizer* optimizer, double max_norm);
 /// Clears the gradients.
 int gradus_optimizer_zero_grad(gradus_optimizer* optimizer);
@@ -211,7 +214,8 @@ typedef struct gradus_generate_options {
 int gradus_generate_defaults(gradus_generate_options* options);
 /// Continues the prompt of `count` token ids and calls on_token with each new token. If on_token
 /// returns a value other than 0, the text ends there. on_token must not throw or leave by longjmp.
-/// If `options` is null, the defaults are used. The module must be a GPT that gradus_load returned.
+/// If `options` is null, the defaults are used. The module must be a GPT or a model of Llama's
+/// family that gradus_load returned.
 int gradus_generate(const gradus_module* module, const int64_t* prompt, int64_t count,
                     const gradus_generate_options* options,
                     int (*on_token)(void* context, int64_t token), void* context);

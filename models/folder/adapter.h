@@ -25,8 +25,8 @@ void load_adapter_files(const std::string& dir, const std::string& kind, const F
 /// base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight. If a layer of ours joins several
 /// layers of that library, its update is divided into one update for each. If save_hugging_face()
 /// cannot write the model, the layers have the names of this library, for example
-/// base_model.model.blocks.0.attn.qkv.lora_A.weight. Throws Error if there are no updates, or if
-/// they differ in dropout.
+/// base_model.model.blocks.0.attn.qkv.lora_A.weight. Throws Error if there are no updates, if they
+/// differ in dropout, or if Hugging Face's model lacks a layer that has an update.
 template <class M>
 void save_adapter(const std::string& dir, const M& model) {
   if constexpr (requires { M::kind; }) {

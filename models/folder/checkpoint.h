@@ -1,6 +1,6 @@
 #pragma once
-// Checkpoints: the complete state of a training run in one file. A run resumed from it continues as
-// if it had not been interrupted.
+// Checkpoints: the state of a training run in one file, except its options and the learning rate. A
+// run that sets these again and restores the rest continues as if it had not been interrupted.
 
 #include <map>
 #include <string>

@@ -72,7 +72,7 @@ class Fields {
                      Choice{std::move(names), [&value] { return static_cast<size_t>(value); },
                             [&value](size_t i) { value = static_cast<Enum>(i); }}});
   }
-  /// Adds an activation. Its values have the names of the ops.
+  /// Adds an activation. Its values are "none" and the names of the ops.
   Field& add(std::string name, gradus::Activation& value, std::string meaning);
   /// Adds any field. Every add() returns the field, so that the caller can set `optional` and
   /// `initial`. The reference is valid until the next add() or append().

@@ -42,7 +42,7 @@ void save_model_files(const std::string& dir, std::string kind, const Fields& co
 /// Writes only the configuration.
 void save_config(const std::string& dir, std::string kind, const Fields& config);
 /// Returns the kind of the model in DIR, for example "gpt". Throws Error, naming the file, if
-/// config.json does not contain it.
+/// config.json is missing or does not tell the kind.
 std::string model_kind(const std::string& dir);
 /// Throws Error, naming the file, unless the model in DIR is of this kind.
 void expect_kind(const std::string& dir, const std::string& kind);
@@ -52,9 +52,10 @@ void read_config(const std::string& dir, const std::string& kind, const Fields& 
 struct LoadOptions {
   /// Accept a Hugging Face folder that lacks layers above the encoder (BERT's pooler, the heads of
   /// BERT and ViT). load_model() initialises these layers; in an existing model they keep their
-  /// weights. If false, a missing layer throws Error, with two exceptions for a BertClassifier: its
-  /// head may be missing if the folder contains no classifier, and its pooler may be missing if the
-  /// folder contains no classifier of whole texts.
+  /// weights. If false, a missing layer throws Error, with exceptions for a BertClassifier: the
+  /// pre-training heads of its encoder may be missing, its head may be missing if the folder
+  /// contains no classifier, and its pooler may be missing if the folder contains no classifier of
+  /// whole texts.
   bool new_heads = false;
 };
 /// Creates a module by make(), converts it to the dtype of DIR's weights, and loads these weights.

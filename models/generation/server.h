@@ -28,7 +28,7 @@ class Server {
   /// Returns whether the request has finished. Throws Error if there is no such request: add()
   /// never returned this number, or take() or cancel() removed it.
   bool finished(int64_t request) const;
-  /// Removes a finished request and returns its new tokens.
+  /// Removes a finished request and returns its new tokens. Throws Error if it has not finished.
   std::vector<int64_t> take(int64_t request);
   /// Removes a request, finished or not. on_token and stop_if must not call cancel(); to end a
   /// text, let stop_if return true.

@@ -45,8 +45,9 @@ Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear
 /// A (rank, in) and B (out, rank) become parameters of the layer: lora_A.weight and lora_B.weight.
 /// A is initialised like the weight of a Linear, and B is 0, so the outputs do not change at first.
 /// All copies of a layer get the update. The weights W may be in bfloat16 or int8. Throws Error,
-/// with nothing changed, if an option is invalid, if an expression selects no layer or only
-/// layers that earlier expressions selected, or if a layer already has an update.
+/// with nothing changed, if an option is invalid (the rank must not exceed `in` or `out` of a
+/// selected layer), if no layer is selected, if an expression selects no layer or only layers that
+/// earlier expressions selected, or if a selected layer already has an update.
 void add_lora(Module& model, const LoraOptions& options = {});
 
 /// Freezes all parameters and adds a copy of each given update to the linear layer of that name, to
@@ -57,8 +58,8 @@ void add_lora_updates(Module& model,
                       const std::vector<std::pair<std::string, LoraUpdate>>& updates);
 
 /// Adds the updates to the weights, W + (alpha / rank) B A, and removes the updates. The parameters
-/// stay frozen. Throws Error, with nothing changed, if there is no update, or if a weight is
-/// compressed or shared with another layer.
+/// stay frozen. Throws Error, with nothing changed, if there is no update, or if the weight of an
+/// updated layer is compressed or has a second name in the model.
 void merge_lora(Module& model);
 
 /// Returns what model.state_dict() would return after merge_lora(), without changing the model.

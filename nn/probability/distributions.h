@@ -1,12 +1,12 @@
 #pragma once
 // Probability distributions, one per element of batched parameters.
 //
-// A distribution has the shape of its parameters, and samples have shape sample_shape + shape().
-// sample() draws from the calling thread's generator and has no gradient. log_prob accepts values
-// that broadcast with the distribution's shape. log_prob, entropy and kl are differentiable. Where
-// a probability is 0 or 1, these three return limits (0 log 0 is 0), never NaN, and a term that is
-// infinite passes no gradient on. All functions throw Error if parameters or values are outside
-// their domain, or if shapes do not broadcast.
+// shape() is the shape of the parameters, for Categorical without the axis of classes, and samples
+// have shape sample_shape + shape(). sample() draws from the calling thread's generator and has no
+// gradient. log_prob accepts values that broadcast with the distribution's shape. log_prob, entropy
+// and kl are differentiable. Where a probability is 0 or 1, these three return limits (0 log 0 is
+// 0), never NaN, and infinite terms of kl pass no gradient on. All functions throw Error if
+// parameters or values are outside their domain, or if shapes do not broadcast.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -15,8 +15,8 @@ namespace gradus::nn {
 /// The normal distribution.
 struct Normal {
   Tensor mean, std_dev;  ///< both of shape(), broadcast
-  /// Throws Error if std_dev is not > 0 everywhere, if a mean is NaN, if the dtypes differ, or if
-  /// the shapes do not broadcast.
+  /// Throws Error if std_dev is not > 0 everywhere, if a mean is NaN, if the dtypes differ or are
+  /// not float32 or float64, or if the shapes do not broadcast.
   Normal(const Tensor& mean, const Tensor& std_dev);
   /// Returns the shape to which mean and std_dev broadcast.
   const Shape& shape() const { return mean.shape(); }
@@ -46,8 +46,8 @@ struct Categorical {
   Shape shape() const { return log_probs.shape().without(-1); }
   /// Returns the probabilities, shape() + (K).
   Tensor probabilities() const;
-  /// Returns classes, int64. A class of probability 0 is never drawn. Uses K bytes of memory per
-  /// sample.
+  /// Returns classes, int64. A class of probability 0 is never drawn. A temporary tensor takes K
+  /// bytes per sample.
   Tensor sample(const Shape& sample_shape = {}) const;
   /// Returns log p[value] for classes `value`, int64: -infinity where p[value] is 0.
   Tensor log_prob(const Tensor& value) const;

@@ -26,9 +26,10 @@ struct MpiOptions {
 /// others which call they have reached. If they give up, one of them throws Error, which names the
 /// ranks that do not answer or lag behind, and their hosts; the others throw OtherRankFailed. After
 /// such a failure, or after abort(), MPI is not finalised, because MPI_Finalize would wait for the
-/// failed ranks too. The process should then exit with a status other than 0. Throws Error if not
-/// all processes start in time. If not all processes finalise in time, the destructor returns and
-/// leaves finalising to a detached thread.
+/// failed ranks too. The process should then exit with a status other than 0. If the destructor
+/// runs because an exception was thrown, it calls abort(). Throws Error if not all processes start
+/// in time. If not all processes finalise in time, the destructor returns and leaves finalising to
+/// a detached thread.
 std::unique_ptr<Communicator> mpi_communicator(const MpiOptions& options = {});
 
 }  // namespace gradus::optim

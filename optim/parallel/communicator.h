@@ -23,9 +23,9 @@ using SentPieces = std::vector<std::span<const std::byte>>;
 /// The memory that receives the pieces sent by one rank.
 using ReceivedPieces = std::vector<std::span<std::byte>>;
 
-/// Connects the ranks of a run, which train copies of one model. All ranks must call the same
-/// functions in the same order. A rank may call them from one thread at a time. After an Error only
-/// abort() may be called.
+/// Connects the ranks of a run, which train copies of one model. All ranks must make the same calls
+/// of all_to_all(), or of functions that use it, in the same order. A rank may make them from one
+/// thread at a time; abort() may be called at any time. After an Error only abort() may be called.
 class Communicator {
  public:
   Communicator() = default;
@@ -42,8 +42,8 @@ class Communicator {
   /// Sends the pieces send[i] to each other rank i, and fills the pieces receive[i] with what rank
   /// i sends to this rank. Both sides must agree on the number of bytes of each piece. Empty pieces
   /// are not sent. `what` names the data in messages, for example "the gradients of step 7". Throws
-  /// Error, naming the ranks at fault, if another rank has not sent its data within the time limit.
-  /// Throws OtherRankFailed if another rank reports an error first.
+  /// Error, naming at least one rank at fault, if another rank has not sent its data within the
+  /// time limit. Throws OtherRankFailed if another rank reports an error first.
   virtual void all_to_all(const std::vector<SentPieces>& send,
                           const std::vector<ReceivedPieces>& receive, const std::string& what) = 0;
   /// Makes current and later calls of the other ranks throw OtherRankFailed. Returns whether this

@@ -17,10 +17,10 @@ struct DataParallelOptions {
 };
 
 /// Sums gradients over all ranks while backward is still running. As soon as the gradients of a
-/// bucket of parameters are complete, a separate thread exchanges them. Each rank adds up one part
-/// of each bucket, in the order of the ranks, and sends the sum to all ranks. N ranks therefore
-/// compute bit for bit the same gradients as one rank that runs N backward passes, one for the
-/// batch of each rank. Example:
+/// bucket of parameters, and of the buckets before it, are complete, a separate thread exchanges
+/// them. Each rank adds up one part of each bucket, in the order of the ranks, and sends the sum to
+/// all ranks. N ranks therefore compute bit for bit the same gradients as one rank that runs N
+/// backward passes, one for the batch of each rank. Example:
 ///   optim::DataParallel parallel(model.parameters(), communicator);
 ///   while (...) {
 ///     optimizer.zero_grad();
@@ -31,10 +31,10 @@ struct DataParallelOptions {
 /// running means differ between ranks.
 class DataParallel {
  public:
-  /// Copies the parameters of rank 0 to all ranks. Throws Error unless the parameters have the same
-  /// shapes and dtypes on all ranks; the message names the first that differs. Gradients of
-  /// parameters that are frozen at construction are never exchanged. `communicator` must outlive
-  /// this object.
+  /// Copies the parameters of rank 0 to all ranks. Throws Error unless every parameter is a
+  /// contiguous leaf of float32 or float64, with the same shape and dtype on all ranks; the message
+  /// names the first that is not. Gradients of parameters that are frozen at construction are never
+  /// exchanged. `communicator` must outlive this object.
   DataParallel(std::vector<Tensor> params, Communicator& communicator,
                const DataParallelOptions& options = {});
   ~DataParallel();

@@ -24,9 +24,9 @@ class ShardedOptimizer : public Optimizer {
 
   /// Collects the state of all shares on rank 0. All ranks must call it.
   void gather_state();
-  /// On rank 0, between gather_state() and the next step, returns the whole state, as `optimizer`
-  /// would on one rank. Otherwise returns the state of this rank's share, with undefined tensors
-  /// for the rest.
+  /// On rank 0, between gather_state() and the next step() or load_state_dict(), returns the whole
+  /// state, as `optimizer` would on one rank. Otherwise returns the state of this rank's share,
+  /// with undefined tensors for the rest.
   NamedTensors state_dict() const override;
   /// Restores the state of this rank's share. All ranks must pass the whole state.
   void load_state_dict(const NamedTensors& state) override;

@@ -1,5 +1,5 @@
 #pragma once
-// The workloads of the benchmark: training steps and generation on random input.
+// The workloads of the benchmark, on random input: training steps, single ops and generation.
 
 #include <cstdint>
 #include <functional>

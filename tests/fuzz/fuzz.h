@@ -1,5 +1,5 @@
 #pragma once
-// Fuzzes everything that reads files or text. libFuzzer generates bytes, and a target reads them.
+// Fuzzes the functions that read files or text. libFuzzer generates bytes, and a target reads them.
 // The target may accept the bytes or throw Error with a readable message. Any other outcome is a
 // finding, and so is memory use far beyond the size of the input.
 
@@ -63,13 +63,13 @@ void past_checksum(const std::string& bytes, Repair&& repair, Read&& read) {
 }
 
 /// Returns a tokenizer.json for a small BPE tokenizer with byte fallback. `before` contains the
-/// file's entries "normalizer" and "pre_tokenizer".
+/// file's entries "normalizer" and "pre_tokenizer", each with a comma after it.
 std::string characters_tokenizer(const std::string& before);
 /// Returns the entries "normalizer" and "pre_tokenizer" of Llama 2.
 std::string llama2_spaces();
 
-/// Returns a safetensors file with its checksum corrected, or unchanged if it has none or is
-/// malformed.
+/// Returns a safetensors file with its checksum corrected, or unchanged if it has none or if its
+/// sizes or offsets are wrong. Throws Error if the header is not JSON.
 std::string repair_safetensors(std::string bytes);
 
 }  // namespace fuzz

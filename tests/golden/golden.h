@@ -22,15 +22,15 @@ class File {
       if (key == name) return true;
     return false;
   }
-  /// Returns the tensor with this name, converted to `dtype` if it is floating-point.
+  /// Returns the tensor with this name, converted to `dtype` if it is float32 or float64.
   gradus::Tensor get(const std::string& name, gradus::Dtype dtype = gradus::float64) const {
     for (const auto& [key, tensor] : tensors_)
       if (key == name)
         return gradus::is_floating(tensor.dtype()) ? tensor.to(dtype).detach() : tensor;
     gradus::core::fail("golden: there is no ", name);
   }
-  /// Returns all tensors with names that start with `prefix`, and removes the prefix from the
-  /// names.
+  /// Returns all tensors with names that start with `prefix`, converted to `dtype`, and removes the
+  /// prefix from the names.
   gradus::NamedTensors with_prefix(const std::string& prefix,
                                    gradus::Dtype dtype = gradus::float64) const {
     gradus::NamedTensors found;

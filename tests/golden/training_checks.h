@@ -12,7 +12,7 @@ namespace golden {
 /// Trains for 20 steps from the weights in the golden file, in float64 and in float32. Compares the
 /// gradients of the first step and all losses with those in the file. losses(model, step, dtype)
 /// returns the losses of a step as a std::vector<Tensor>; their sum is minimised. The file contains
-/// the expected losses as a tensor (20, number of losses), or (20) for a single loss.
+/// the expected losses as one tensor per dtype, (20, number of losses), or (20) for a single loss.
 template <class Model, class Losses>
 void check_training(const File& file, const typename Model::Config& config, Losses&& losses) {
   using namespace gradus;

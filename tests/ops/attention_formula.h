@@ -48,8 +48,8 @@ inline std::vector<Tensor> operands(const Sizes& s, Dtype dtype) {
           randn({s.batch, s.kv_heads, s.keys, s.value_dim}, dtype)};
 }
 
-/// Returns the largest difference between the outputs and gradients of scaled_dot_product_attention
-/// and those of the formula.
+/// Returns the largest difference() between the outputs and gradients of
+/// scaled_dot_product_attention and those of the formula.
 inline double fused_difference(const Sizes& sizes, const AttentionOptions& options, Dtype dtype) {
   constexpr uint64_t seed = 3;
   return difference(
@@ -63,8 +63,8 @@ inline double fused_difference(const Sizes& sizes, const AttentionOptions& optio
       operands(sizes, dtype));
 }
 
-/// Returns a random mask that hides 30% of the keys. The first query sees no key, and the second
-/// sees all keys.
+/// Returns a random mask that hides each key with probability 0.3. If there are several queries,
+/// the first sees no key, and the second sees all keys.
 inline Tensor bool_mask(const Shape& shape) {
   manual_seed(5);
   Tensor mask = gt(rand(shape), 0.3);

@@ -7,7 +7,8 @@
 namespace gradus::testing {
 
 /// Returns |a - b| / |b|, with both as flat vectors, or |a - b| if b is close to 0. Equal
-/// infinities count as equal, and so do two NaNs. Returns infinity if shapes or dtypes differ.
+/// infinities count as equal, and so do two NaNs. Returns infinity if shapes, dtypes, or elements
+/// that are not finite differ.
 double relative_distance(const Tensor& a, const Tensor& b);
 
 /// Returns the inputs of the sample, drawn from the thread's generator.
@@ -17,8 +18,8 @@ Tensors draw(const Sample& sample);
 /// element and for a random projection of all outputs.
 void check_gradients(const OpRow& row, const Tensors& inputs);
 
-/// Checks that row.f and row.composed have equal outputs and gradients, to 1e-10 in float64 and to
-/// 1e-4 in float32.
+/// Checks that row.f and row.composed, if the row has one, have equal outputs and gradients, to
+/// 1e-10 in float64 and to 1e-4 in float32.
 void check_composed(const OpRow& row, const Tensors& inputs);
 
 /// Checks that the gradient with create_graph equals the gradient without it.
@@ -41,7 +42,7 @@ void check_accumulation(const OpRow& row, const Tensors& inputs);
 void check_wanted(const OpRow& row, const Tensors& inputs);
 
 /// Checks that the results are the same if only the graph references the inputs, if leaves have
-/// hooks, and under AnomalyMode.
+/// hooks, and, if all outputs are finite, under AnomalyMode.
 void check_ways(const OpRow& row, const Tensors& inputs);
 
 /// Checks that backward, after an input or output is overwritten, throws or computes the same

@@ -5,13 +5,13 @@
 
 namespace gradus::programs {
 
-/// Returns the program of this seed, which has at most 60 ops. Its values are finite and of
-/// moderate size, and no input of an op is close to a point where the op is not smooth: steps that
-/// do not satisfy this are drawn again.
+/// Returns the program of this seed, with at most 60 ops. Its values are finite and of moderate
+/// size, and no input of an op is close to a point where the op is not smooth: steps that do not
+/// satisfy this are drawn again.
 Program generate(uint64_t seed);
 
-/// How often an op was added to a program (kept), returned unsuitable values (unfit), or threw
-/// Error (refused).
+/// How often an op was added to a program (kept), had no suitable arguments or values (unfit), or
+/// threw Error (refused).
 struct Drawn {
   int64_t kept = 0, unfit = 0, refused = 0;
   std::string message;  ///< message of the last Error

@@ -12,7 +12,7 @@ namespace gradus::programs {
 /// The values that an argument of an op may have.
 enum class Domain { any, positive, unit, nonzero, distinct };
 
-/// The sizes of new axes.
+/// The sizes of new axes. If a shape has too many elements, all its axes are halved.
 enum class Sizes {
   small,  ///< at most 4
   mixed,  ///< a quarter of them from 30 to 90, the others at most 4

@@ -29,8 +29,8 @@ class Random {
   int64_t whole(int64_t low, int64_t high) {
     return low + static_cast<int64_t>(next() % static_cast<uint64_t>(high - low + 1));
   }
-  /// Returns a multiple of 2^-10, uniform in [low, high), which is exact in float32 and prints with
-  /// few digits.
+  /// Returns a number uniform in [low, high), truncated to a multiple of 2^-10: it is exact in
+  /// float32 and prints with few digits.
   double real(double low, double high) {
     return static_cast<double>(static_cast<int64_t>((low + uniform() * (high - low)) * 1024)) /
            1024;
@@ -80,7 +80,7 @@ struct Program {
   uint64_t seed = 0;
   bool split = false;  ///< whether tensors are so large that parallel loops are split
   std::vector<Step> steps = {};
-  std::vector<Ref> outputs = {};  ///< the loss is the sum of these, each times a constant
+  std::vector<Ref> outputs = {};  ///< the loss is the sum of their elements, each times a constant
 
   int ops() const;  ///< number of steps that are not leaves
 };

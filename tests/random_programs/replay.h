@@ -3,7 +3,8 @@
 
 namespace gradus::programs {
 
-/// Returns one line of JSON with the program, its values and its gradients, for replay_torch.py.
+/// Returns one line of JSON with the program, its values, its gradients and the constants in its
+/// loss, for replay_torch.py.
 std::string replay_line(const Program& program);
 
 }  // namespace gradus::programs

@@ -6,7 +6,7 @@
 namespace gradus::programs {
 
 /// Returns a smaller program that fails the same check: with fewer ops, smaller shapes and simpler
-/// inputs.
+/// inputs. If none is found, returns the program itself.
 Program shrunk(const Program& program, const Check& check);
 
 }  // namespace gradus::programs

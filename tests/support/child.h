@@ -13,8 +13,8 @@
 #include "gradus/core/runtime/sanitizer.h"
 
 /// Returns whether the allocator caches freed blocks, which it does not under a sanitizer. Tests
-/// that fork from a multithreaded process or limit memory are also skipped if this is false: a
-/// sanitizer's own allocator supports neither.
+/// that call in_child() are also skipped if this is false: a sanitizer's own allocator supports
+/// neither a fork of a multithreaded process nor limited memory.
 inline bool caches() { return !gradus::core::sanitized; }
 
 /// Removes the shared memory that clang's OpenMP leaves when a process is killed or calls _exit.

@@ -1,5 +1,5 @@
 #pragma once
-// Tests a loader on damaged copies of a small file: every bit flip, every truncation, and some
+// Tests a loader on damaged copies of a small file: flipped bits, every truncation, and some
 // extensions.
 
 #include <catch2/catch.hpp>
@@ -10,8 +10,8 @@
 #include "gradus/core/files/file.h"
 #include "gradus/core/runtime/error.h"
 
-/// Overwrites a file in place. Truncating or replacing the file would make some file systems write
-/// to disk each time.
+/// Overwrites a file in place. Emptying or replacing the file would make some file systems write to
+/// disk each time.
 inline void overwrite(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::app).close();
   std::fstream(path, std::ios::binary | std::ios::in | std::ios::out) << bytes;

@@ -13,7 +13,8 @@ inline void refused(const std::string& program, const std::string& flags, const 
   CHECK_THAT(result.output, Catch::Matchers::Contains(why));
 }
 
-/// Returns the last line of the output that starts with `beginning`, or "" if there is none.
+/// Returns the last line of the output that starts with `beginning`, or "" if there is none. The
+/// first line is not searched.
 inline std::string line_of(const std::string& output, const std::string& beginning) {
   const size_t at = output.rfind('\n' + beginning) + 1;
   return at == 0 ? "" : output.substr(at, output.find('\n', at) - at);

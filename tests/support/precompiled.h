@@ -1,4 +1,4 @@
-// The Makefile precompiles this header for all test files, because Catch2 takes most of their
+// The Makefile precompiles this header for most test files, because Catch2 takes most of their
 // compile time. Each test still includes what it uses.
 #include <algorithm>
 #include <array>

@@ -17,8 +17,8 @@ namespace gradus::kernel {
 /// in the low half.
 using Pair = uint32_t;
 
-/// The operands of panel_gemm, rounded to bfloat16. Rows of A are rounded once per block, and a
-/// panel of B when it is packed.
+/// The operands of panel_gemm, rounded to bfloat16. A block of A is rounded before it is
+/// multiplied, and a panel of B when it is packed.
 class RoundedOperands;
 
 namespace detail {

@@ -10,9 +10,9 @@
 namespace gradus::blas {
 
 /// A product C = op(A) op(B), or C += op(A) op(B) if `add`. op(A) is A or, if `trans_a`, its
-/// transpose; op(B) is B or, if `trans_b`, its transpose. All are row-major: C (m, n), op(A) (m,
-/// k), op(B) (k, n). lda, ldb and ldc are the row strides of A, B and C as stored, before op. T is
-/// float or double.
+/// transpose; op(B) is B or, if `trans_b`, its transpose. The shapes are C (m, n), op(A) (m, k) and
+/// op(B) (k, n). A, B and C are row-major, and lda, ldb and ldc are their row strides as stored,
+/// before op. T is float or double.
 template <class T>
 struct Product {
   bool trans_a = false, trans_b = false;
@@ -36,14 +36,15 @@ struct Tile {
   int64_t row = 0, rows = 0, col = 0, cols = 0;
 };
 
-/// A function that is called once for each tile of C, on the thread that computed the tile. At that
-/// time the tile is final and still in a cache.
+/// A function that gemm calls once for each tile of C, on the thread that computed the tile. At
+/// that time the tile is final and still in a cache.
 using TileDone = std::function<void(const Tile&)>;
 
 /// Computes p, split over the threads by rows or by columns. One and two threads give the same
-/// bits. If one of our own kernels computes p, any number of threads gives the same bits. C is only
-/// read if p.add is set. Throws Error for negative sizes, row strides shorter than a row, and sizes
-/// or row strides above 2^31 - 1. Adds the FLOPs to the open ProfileScope, if any.
+/// bits. If one of our own kernels computes p, any number of threads gives the same bits. The old
+/// values of C are only read if p.add is set. Throws Error for negative sizes, for a row stride
+/// shorter than a row if there are several rows, for sizes or row strides above 2^31 - 1, and if
+/// there is no memory for BLAS. Adds the FLOPs to the open ProfileScope, if any.
 template <class T>
 void gemm(Product<T> p, const TileDone& done = {});
 
@@ -52,10 +53,10 @@ void gemm(Product<T> p, const TileDone& done = {});
 template <class T>
 void gemm_serial(Product<T> p);
 
-/// Returns a description for build_info(): the name of the BLAS, its kernels, why they were chosen,
-/// whether our own kernel computes float32 products, and whether there are bfloat16 products. For
-/// example: "OpenBLAS 0.3.21 (pthread), kernels SkylakeX: OpenBLAS's own choice; float32 products
-/// by a kernel of our own; bfloat16 products".
+/// Returns a description for build_info(): the name of the BLAS, OpenBLAS's kernels and why they
+/// were chosen, whether our own kernel computes float32 products, and whether there are bfloat16
+/// products. For example: "OpenBLAS 0.3.21 (pthread), kernels SkylakeX: OpenBLAS's own choice;
+/// float32 products by a kernel of our own; bfloat16 products".
 std::string describe();
 
 }  // namespace gradus::blas

@@ -21,8 +21,8 @@ namespace gradus::kernel {
 /// Number of int8 elements that share a scale.
 inline constexpr int64_t scale_block = 32;
 
-/// Returns the nearest bfloat16, ties to even. NaN stays NaN. Values above the largest bfloat16 by
-/// half a step or more become infinite.
+/// Returns the nearest bfloat16, ties to even. NaN stays NaN. Values that exceed the largest
+/// bfloat16 in magnitude by half a step or more become infinite.
 inline uint16_t bfloat16_from(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;

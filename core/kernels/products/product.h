@@ -11,7 +11,7 @@
 // row_dots      row_dots.h       A few rows times a matrix, both read along rows: one dot product
 //                                per element of C, with the same bits for any number of rows.
 //                                Simple form: BLAS, whose gemv does not reach the memory's
-//                                bandwidth. Up to 16 rows take 0.25 to 0.75 of panel's time. Also
+//                                bandwidth. 2 to 16 rows take 0.25 to 0.75 of panel's time. Also
 //                                used by attention with few queries: one dot product per query and
 //                                key.
 //
@@ -25,7 +25,7 @@
 //                                pay off. Muon then takes 0.75 of the time.
 //
 // bfloat16_panel bfloat16_pairs.h  panel with operands rounded to bfloat16, used in the mode
-//                                Bfloat16Products if the processor multiplies bfloat16: 0.49 to
+//                                Bfloat16Products if the build has bfloat16_products: 0.49 to
 //                                0.57 of panel's time. Tiles of attention stay float32. With
 //                                rounded operands they took 0.96 to 1.0 of the time, because a
 //                                tile's products are too small to repay the rounding.
@@ -79,9 +79,9 @@ enum class ProductOperands {
   compressed,  ///< B is a weight in bfloat16 or int8, transposed
 };
 
-/// The most rows of A that are multiplied as dot products with the rows of B. A row of C has the
-/// same bits for any number of rows up to few_rows, so that a text generated in a batch is the same
-/// as one generated alone.
+/// The most rows of A that are multiplied as dot products with the rows of B. Unless the operands
+/// are rounded to bfloat16, a row of C has the same bits for any number of rows up to few_rows, so
+/// that a text generated in a batch is the same as one generated alone.
 inline constexpr int64_t few_rows = 64;
 
 /// The shape of a product C = op(A) op(B), or C += op(A) op(B), with op(A) (m, k), op(B) (k, n) and
@@ -96,8 +96,8 @@ struct ProductShape {
   bool disjoint = false;     ///< for windows: they cover the image without overlap, for example
                              ///< the patches of a ViT
 
-  /// Returns whether C has few rows and is made of dot products of the rows of op(A) with the rows
-  /// of B as stored.
+  /// Returns whether C has few rows and is made of dot products of contiguous rows of op(A) with
+  /// the rows of B as stored.
   constexpr bool dots_with_b() const {
     return trans_b && (trans_a ? m == 1 && lda == 1 : m <= few_rows);
   }

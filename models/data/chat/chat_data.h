@@ -16,7 +16,8 @@ namespace gradus::models {
 /// the line, on a line of another form. Also throws Error if there is no conversation.
 std::vector<Conversation> read_chats(const std::string& path);
 
-/// Rows of tokens. A row contains one or more examples, one after another; see GPT::loss.
+/// Rows of tokens. A row contains one or more examples, one after another, and then filler: inputs
+/// 0 with targets -100 and positions from 0. See GPT::loss.
 struct PackedBatch {
   Tensor inputs;     ///< (B, T) int64
   Tensor targets;    ///< (B, T) int64: the next token if it is part of an answer, else -100
@@ -26,8 +27,9 @@ struct PackedBatch {
 /// Encoded conversations, packed into rows of `context` tokens.
 class ChatData {
  public:
-  /// Encodes the conversations. Drops those that exceed the context or have no answer. Throws Error
-  /// if none remains, if a conversation cannot be encoded, or if the context is not positive.
+  /// Encodes the conversations. Drops those that have more than context + 1 tokens or no answer.
+  /// Throws Error if none remains, if a conversation cannot be encoded, or if the context is not
+  /// positive.
   ChatData(const std::vector<Conversation>& conversations, const Tokenizer& tokenizer,
            const ChatTemplate& form, int64_t context);
   /// Returns `batch` rows of randomly chosen conversations. They depend only on (split, seed, step,

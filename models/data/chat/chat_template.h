@@ -14,7 +14,8 @@ struct Message {
   std::string content;  ///< UTF-8
   bool operator==(const Message&) const = default;
 };
-/// A conversation: at most one system message, then messages of user and assistant in turn.
+/// A conversation: at most one system message, then messages of user and assistant in turn, the
+/// user's first.
 using Conversation = std::vector<Message>;
 
 /// The text around each message. In a template, the name of a special token stands for the token;
@@ -36,10 +37,10 @@ struct ChatTemplate {
 /// name.
 const ChatTemplate& chat_template(const std::string& name);
 
-/// Returns the template of a model folder: the first one found in chat_template.jinja,
-/// tokenizer_config.json and text.json. Throws Error if it is not of the form chatml, llama2,
-/// llama3 or mistral. If `folder` is "" or no file contains a template, returns chatml if the
-/// tokenizer has <|im_start|>, llama3 if it has <|start_header_id|>, and else plain.
+/// Returns the template of a model folder: that in chat_template.jinja, else the string
+/// "chat_template" of tokenizer_config.json, else that of text.json. Throws Error if it is not of
+/// the form chatml, llama2, llama3 or mistral. If `folder` is "" or has none of these, returns
+/// chatml if the tokenizer has <|im_start|>, llama3 if it has <|start_header_id|>, and else plain.
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer);
 
 /// A conversation as token ids.
@@ -50,14 +51,15 @@ struct ChatTokens {
 };
 
 /// Encodes a conversation. If `ask` is true, appends the text before an assistant's message, for a
-/// model to continue. Throws Error if the conversation is empty, if a role is unknown, if a system
-/// message is not the first message, if user and assistant do not alternate, if `ask` is true and
-/// the last message is not the user's, if the tokenizer lacks a special token, or if the template
-/// is plain and a message contains an empty line or ends with a line break.
+/// model to continue. Throws Error if the conversation is empty or not as Conversation describes,
+/// if `ask` is true and the last message is not the user's, if the tokenizer rejects a text, if it
+/// lacks a special token of the template other than <|end_header_id|>, or if the template is plain
+/// and a message contains "\n\n" or ends with "\n".
 ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& form,
                        const Conversation& conversation, bool ask = false);
 
-/// Returns the text that ends an answer, as a stop string for StopText.
+/// Returns the string at which an answer ends, for StopText: the special token in
+/// form.assistant.after, without the text around it, or for the plain template all of `after`.
 std::string end_of_answer(const ChatTemplate& form);
 
 }  // namespace gradus::models

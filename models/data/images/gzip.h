@@ -23,8 +23,9 @@ class PackedFile {
   /// upper bound.
   uint64_t most() const;
   /// Reads n bytes, or fewer at the end of the file, and returns the number of bytes read. Throws
-  /// Error if a compressed file is damaged. The file's last checksum, and the absence of data after
-  /// it, are verified only by a call that returns fewer than n bytes.
+  /// Error if a compressed file is damaged. A call that returns fewer than n bytes has verified the
+  /// last checksum of a compressed file and that no other data follow it; earlier calls may not
+  /// have.
   size_t read(void* to, size_t n);
 
  private:

@@ -11,7 +11,7 @@ namespace gradus::models {
 
 /// Reads the bytes of an IDX file as a tensor with the shape stored in the file. The file must have
 /// type 0x08 (unsigned bytes) and one to four axes. Values are from 0 to 255, not scaled, in the
-/// given dtype. Examples:
+/// given dtype (not bool). Examples:
 ///   const Tensor images = read_idx("train-images-idx3-ubyte") / 255;          // (60000, 28, 28)
 ///   const Tensor labels = read_idx("train-labels-idx1-ubyte", int64);         // (60000)
 /// gzip files are decompressed. If `path` does not exist, `path`.gz is read. Throws Error, naming
@@ -20,9 +20,9 @@ namespace gradus::models {
 Tensor read_idx(const std::string& path, Dtype dtype = float32);
 
 /// Reads images (n, height, width) of one channel and labels (n) from two IDX files, plain or
-/// compressed. Throws the errors of read_idx. Also throws Error unless 1 <= classes <= 256, if the
-/// numbers of images and labels differ, and on a label that is not below `classes`; the message
-/// then names the label's offset.
+/// compressed. Throws the errors of read_idx. Also throws Error unless 1 <= classes <= 256, on
+/// other shapes, on images without pixels, if the numbers of images and labels differ, and on a
+/// label that is not below `classes`; in the last case the message names the label's offset.
 ImageData read_idx_images(const std::string& images, const std::string& labels,
                           int64_t classes = 10);
 

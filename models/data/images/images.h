@@ -22,10 +22,11 @@ struct ImageBytes {
 /// Returns the picture as (C, H, W) float32 in [0, 1]: each byte / 255.
 Tensor to_tensor(const ImageBytes& image);
 
-/// Arranges floating-point images (N, C, H, W) with values from 0 to 1 in one picture with
-/// `columns` images per row and two grey pixels between images. Each pixel is enlarged to
-/// scale x scale. C is 1 or 3. Values are clamped to [0, 1], and NaN becomes 0. Throws Error on
-/// other shapes and dtypes, on no images, and on more than 2^26 pixels.
+/// Arranges floating-point images (N, C, H, W) with values from 0 to 1 in one picture with a grey
+/// background. A row has `columns` images (or N, if that is fewer), two pixels apart. Each pixel is
+/// enlarged to scale x scale. C is 1 or 3. Values are clamped to [0, 1], and NaN becomes 0. Throws
+/// Error on other shapes and dtypes, on an empty tensor, on columns or scale below 1, and on more
+/// than 2^26 pixels.
 ImageBytes image_grid(const Tensor& images, int64_t columns, int64_t scale = 1);
 /// Arranges several tensors of one shape in columns: row i shows image i of each tensor. Example:
 ///   write_png("mae.png", image_grid({original, masked, reconstructed}, 4));
@@ -38,8 +39,9 @@ struct ChannelStats {
   std::vector<double> mean, std;  ///< one per channel
 };
 
-/// Returns (x - mean) / std per channel of x (N, C, H, W), or x if `stats` is empty. Throws Error
-/// unless `stats` is empty or has C finite means and C finite stds above 0.
+/// Returns (x - mean) / std per channel of floating-point images x (N, C, H, W), or x if `stats` is
+/// empty. Throws Error on other x, and unless `stats` is empty or has C finite means and C finite
+/// stds above 0.
 Tensor normalize(const Tensor& x, const ChannelStats& stats);
 /// Returns x std + mean per channel: the inverse of normalize.
 Tensor denormalize(const Tensor& x, const ChannelStats& stats);
@@ -56,8 +58,8 @@ struct ImageBatch {
 class ImageData {
  public:
   /// Makes a data set. `bytes` are the elements of a contiguous tensor of `shape` (N, C, H, W).
-  /// Each of the N labels is an index into class_names. Throws Error if the sizes do not match, or
-  /// if a label is out of range; the message then names the image.
+  /// Each of the N labels is an index into class_names. Throws Error if the sizes do not match, if
+  /// C, H or W is 0, or if a label is out of range; in the last case the message names the image.
   ImageData(const Shape& shape, std::vector<uint8_t> bytes, std::vector<int64_t> labels,
             std::vector<std::string> class_names);
 
@@ -115,8 +117,8 @@ struct ImageSplit {
 ImageSplit split_images(const ImageData& data, int64_t train);
 
 /// Reads images by name: "mnist:DIR" (see read_mnist), "cifar10:DIR" (see read_cifar10), or
-/// "shapes:N": N images from draw_shapes with one shape each, the last fifth of them for testing.
-/// Throws Error on other names.
+/// "shapes:N": N images from draw_shapes with one shape each, the last fifth of them (rounded up)
+/// for testing. Throws Error on other names and if N < 2.
 ImageSplit read_images(const std::string& source);
 
 }  // namespace gradus::models

@@ -26,8 +26,8 @@ struct CorruptedSpans {
 struct SpanCounts {
   int64_t spans, taken;  ///< number of spans and of tokens removed
 };
-/// Returns the counts for a sequence of n tokens. Throws Error if n < 2 or if options are out of
-/// range.
+/// Returns the counts for a sequence of n tokens. Throws Error unless n >= 2, 0 < rate < 1 and
+/// mean_span >= 1.
 SpanCounts span_counts(int64_t n, const CorruptSpansOptions& options);
 
 /// Removes round(rate n) of n tokens, at least 1 and at most n - 1, in round(removed / mean_span)

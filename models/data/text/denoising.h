@@ -42,8 +42,9 @@ class DenoisingData : public PairSource {
   static std::vector<std::string> special_tokens(const DenoisingOptions& options = {});
 
   /// Encodes the text. The tokenizer needs [PAD], [START], [END] and sentinels with consecutive
-  /// ids. Throws Error if one is missing, if no training sequence is left, or if the tokenizer
-  /// rejects a line; the message then names the line.
+  /// ids. Throws Error if one is missing, if the sentinels' ids are not consecutive, if an option
+  /// is out of range, if no training sequence is left, or if the tokenizer rejects a line; in the
+  /// last case the message names the line.
   DenoisingData(const std::string& text, const Tokenizer& tokenizer,
                 const DenoisingOptions& options = {});
 

@@ -41,11 +41,13 @@ struct MaskedPairsOptions {
 /// 0, segments are equal pieces of at most `segment` tokens. Otherwise each line is a segment, and
 /// lines of more than (T - 3) / 2 tokens are divided into equal pieces. (Three tokens of an example
 /// are special.) A consists of as many consecutive segments as fit in (T - 3) / 2 tokens, at least
-/// one, but never contains the last segment of its document. In half of the examples, B starts with
-/// the segment after A. In the other half, B starts with a random segment of another document or,
-/// if the split has only one document, with another segment of this document. B ends when the
-/// example is full, at the end of its document, or at the start of A. round(rate n) of the n
-/// ordinary tokens of A and B are predicted, at least one. The two splits share no segment.
+/// one, but never contains the last segment of its document. If the split has only one document, at
+/// least two of its segments are not in A. With probability 1/2, B starts with the segment after A.
+/// Otherwise it starts with a random segment of another document or, if the split has only one
+/// document, with a segment of this document that is neither in A nor right after A. B ends when
+/// the example is full, at the end of its document, or at the start of A. round(rate n) of the n
+/// ordinary tokens of A and B are predicted, at least one if n > 0; special tokens such as [UNK]
+/// are not. Each segment is in one split only, but repeated lines are not dropped.
 class MaskedPairs {
  public:
   /// Statistics of the text.
@@ -57,11 +59,13 @@ class MaskedPairs {
   };
 
   /// Encodes the text. The tokenizer needs [PAD], [CLS], [SEP] and [MASK]. The held-out text starts
-  /// at the document boundary for which its size is closest to the fraction options.validation. If
-  /// this size is less than half or more than twice the fraction, the held-out text starts at a
-  /// segment within a document instead. Throws Error if a special token is missing, if an option is
-  /// out of range, if the tokenizer rejects a line (the message names the line), and if a split has
-  /// too few segments for examples of both kinds (B follows A, B does not follow A).
+  /// at the document boundary for which its share of the tokens is closest to options.validation.
+  /// If this share is less than half or more than twice that fraction, or is all of the text, the
+  /// held-out text starts instead with the segment in which that fraction would begin. Throws Error
+  /// if a special token is missing, if an option is out of range, if the tokenizer rejects a line
+  /// (the message names the line or, if `segment` is above 0, the first line of its document), and
+  /// if a split has too few segments for examples of both kinds (B follows A, B does not follow A).
+  /// With options.validation = 0, the validation split is empty.
   MaskedPairs(const std::string& text, const Tokenizer& tokenizer,
               const MaskedPairsOptions& options = {});
 
@@ -71,7 +75,9 @@ class MaskedPairs {
   MaskedBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                            int64_t index = 0) const;
   /// Returns examples first, first + 1, ..., at most `batch`, of a pass through the whole split,
-  /// one document after another. Pairs and masks are the same on every call.
+  /// one document after another. Pairs and masks are the same on every call. If one segment of a
+  /// document is left at the end, it becomes the B of one more example, whose A is the segment
+  /// before it.
   MaskedBatch examples(Split split, int64_t first, int64_t batch) const;
   /// Returns the number of examples in a pass through a split.
   int64_t num_examples(Split split) const { return std::ssize(of(split).examples); }

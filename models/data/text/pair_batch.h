@@ -44,8 +44,8 @@ class PairSource {
   struct TokenPair {
     std::vector<int64_t> source, target;  ///< without [START] and [END]
   };
-  /// The source tokenizer needs [PAD]. The target tokenizer needs [PAD], [START] and [END]. Error
-  /// messages of this class begin with `name`.
+  /// The source tokenizer needs [PAD]. The target tokenizer needs [PAD], [START] and [END]. Throws
+  /// Error if one is missing. The messages of the class's own errors begin with `name`.
   PairSource(const char* name, const Tokenizer& source, const Tokenizer& target);
   /// Returns pair i of a split. All randomness comes from `key`.
   virtual TokenPair pair(Split split, int64_t i, RandomKey key) const = 0;

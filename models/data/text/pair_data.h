@@ -34,13 +34,13 @@ class PairData : public PairSource {
   };
 
   /// Encodes the pairs. The source tokenizer needs [PAD]. The target tokenizer needs [PAD], [START]
-  /// and [END]. Throws Error if one is missing, if no training pair is left, or if a tokenizer
-  /// rejects a pair; the message then names the pair.
+  /// and [END]. Throws Error if one is missing, if an option is out of range, if no training pair
+  /// is left, or if a tokenizer rejects a pair; in the last case the message names the pair.
   PairData(const std::vector<TextPair>& pairs, const Tokenizer& source, const Tokenizer& target,
            const PairDataOptions& options = {});
-  /// Encodes pairs that are already split. Training pairs with a source that is also in
-  /// `validation` are left out and counted in Report::held_out. options.validation and options.seed
-  /// are ignored.
+  /// Encodes pairs that are already split. A training pair is left out, and counted in
+  /// Report::held_out, if a validation pair in use has the same source tokens. options.validation
+  /// and options.seed are ignored.
   PairData(const std::vector<TextPair>& train, const std::vector<TextPair>& validation,
            const Tokenizer& source, const Tokenizer& target, const PairDataOptions& options = {});
 

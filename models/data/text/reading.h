@@ -15,8 +15,8 @@
 
 namespace gradus::models::internal {
 
-/// Returns the line that begins at text[at], without its line break (LF or CR LF), and moves `at`
-/// to the next line.
+/// Returns the line that begins at text[at], without its line break (LF, CR LF, or CR at the end of
+/// the text), and moves `at` to the next line.
 inline std::string_view next_line(std::string_view text, size_t& at) {
   const size_t end = std::min(text.find('\n', at), text.size());
   std::string_view line = text.substr(at, end - at);

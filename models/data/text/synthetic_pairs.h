@@ -23,17 +23,17 @@ namespace gradus::models {
 std::vector<TextPair> date_pairs(int64_t n, uint64_t seed);
 
 struct ReversalOptions {
-  int64_t min_length = 1, max_length = 10;              ///< number of letters; lengths are
-                                                        ///< drawn uniformly
+  int64_t min_length = 1, max_length = 10;              ///< number of letters, 1 to 65,536
   std::string alphabet = "abcdefghijklmnopqrstuvwxyz";  ///< distinct ASCII characters
 };
 /// Returns n strings of random letters with their reversals: "abcd" -> "dcba". All sources differ.
-/// Strings are drawn at random, and repeats are discarded. Since this is slow if n is close to the
-/// number of distinct strings, throws Error if there are fewer than 2 n distinct strings.
+/// Lengths and letters are drawn uniformly, and repeated strings are discarded. Since this is slow
+/// if n is close to the number of distinct strings, throws Error if there are fewer than 2 n
+/// distinct strings.
 std::vector<TextPair> reversal_pairs(int64_t n, uint64_t seed, const ReversalOptions& options = {});
 
 /// Returns n sums of two numbers of at most `digits` digits: "123+45" -> "168". All sources differ.
-/// Throws Error unless 1 <= digits <= 9 and there are at least n distinct sums.
+/// Throws Error unless 1 <= digits <= 9 and 0 <= n <= 10^(2 digits), the number of ordered pairs.
 std::vector<TextPair> addition_pairs(int64_t n, uint64_t seed, int64_t digits = 3);
 
 }  // namespace gradus::models

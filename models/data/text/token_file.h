@@ -53,8 +53,7 @@ class TokenFile {
   /// has been truncated, or if a token is outside the vocabulary; the message then names the
   /// token's offset in the file.
   void read(int64_t first, int64_t n, int64_t* to) const;
-  /// Reads and checks all tokens. Throws Error on a token outside the vocabulary or on a wrong
-  /// checksum.
+  /// Reads and checks all tokens. Throws the errors of read(), and Error on a wrong checksum.
   void verify() const;
 
   /// Statistics of a text that was written.
@@ -64,14 +63,15 @@ class TokenFile {
     int64_t unknown = 0;  ///< number of these tokens that are [UNK]
   };
   /// Encodes a text file and writes its tokens, atomically. The text is read and encoded in pieces.
-  /// A piece ends before a space, tab or line break that is followed by a character other than
-  /// white space, and only where tokenizer.may_cut() returns true, so the tokens are those of the
-  /// whole text. A text without such positions is one piece. Throws Error, naming the file and the
-  /// piece, if the tokenizer rejects a piece. Also throws Error on options out of range.
+  /// Every piece but the last ends before a space, tab or line break that is followed by a
+  /// character other than white space, and only where tokenizer.may_cut() returns true, so the
+  /// tokens are those of the whole text. A text without such positions is one piece. Throws Error,
+  /// naming the file and the piece, if the tokenizer rejects a piece. Also throws Error on options
+  /// out of range.
   static Written write(const std::string& path, const std::string& text_path,
                        const Tokenizer& tokenizer, const TokenFileOptions& options = {});
-  /// Writes the given tokens. Throws Error on a token outside [0, vocab_size), and on a source that
-  /// is neither empty nor 16 hexadecimal digits.
+  /// Writes the given tokens. Throws Error on a token outside [0, vocab_size), on a vocab_size
+  /// outside [1, 2^32], and on a source that is neither empty nor 16 lower-case hexadecimal digits.
   static void write(const std::string& path, const std::vector<int64_t>& tokens, int64_t vocab_size,
                     const std::string& source = "");
   /// Encodes a text file as write() does, into a temporary file that is unlinked at once. The

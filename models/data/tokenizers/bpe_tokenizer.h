@@ -36,17 +36,19 @@ struct BPEOptions {
 /// alternatives that matches at its position:
 ///   's 't 're 've 'm 'll 'd | ?letters | ?digits | ?others | spaces, except the last one before a
 ///   word | spaces                                                       (a ? is an optional space)
-/// Letters, digits and spaces are those of Unicode. A byte that is not UTF-8 is an "other". Each
-/// byte of a word starts as a token. The earliest merge rule that matches a pair of adjacent tokens
-/// merges all such pairs, from left to right. This repeats until no rule matches. Every byte string
-/// can be encoded (encode throws Error only on a word of 2^31 bytes or more), and decode restores
-/// it exactly.
+/// Letters (category L), digits (N) and spaces (White_Space) are those of Unicode. All other
+/// characters, and bytes that are not UTF-8, are "others". Each byte of a word starts as a token.
+/// The earliest merge rule that matches a pair of adjacent tokens merges all such pairs, from left
+/// to right. This repeats until no rule matches. Every byte string can be encoded (encode throws
+/// Error only on a word of 2^31 bytes or more), and decode restores it exactly.
 class BPETokenizer : public Tokenizer {
  public:
   /// Learns merges from a text: repeatedly merges the most frequent pair of adjacent tokens within
   /// words. Ties go to the smallest left id, then to the smallest right id. Stops early, with a
-  /// smaller vocabulary, when no pair occurs min_count times. Throws Error if vocab_size is less
-  /// than the number of special tokens plus 256.
+  /// smaller vocabulary, when no pair occurs min_count times. Throws Error unless min_count >= 1
+  /// and vocab_size is below 2^31 and at least the number of special tokens plus 256, on a special
+  /// token that is empty, repeated, not UTF-8 or spelled like another token, and if the distinct
+  /// words have 2^31 - 1 bytes or more.
   static BPETokenizer train(const std::string& text, const BPEOptions& options);
   explicit BPETokenizer(const internal::TokenizerFile& file);
 
@@ -66,8 +68,9 @@ class BPETokenizer : public Tokenizer {
   /// Reads GPT-2's files: vocab.json, {"token": id, ...}, and merges.txt, one pair per line, with
   /// an optional first line "#version: ...". `special` names special tokens of vocab.json, which
   /// may have any ids. The ids of n tokens must be 0 to n - 1, each byte must be a token, every
-  /// other ordinary token must result from a merge, and each merge must combine bytes or results of
-  /// earlier merges. Otherwise throws Error, naming the file and the token or line.
+  /// other ordinary token must result from a merge, and each merge must occur once and combine two
+  /// tokens, each a byte or the result of an earlier merge, into a token. Otherwise throws Error,
+  /// naming the file and the token or line.
   static BPETokenizer load_gpt2(const std::string& vocab_path, const std::string& merges_path,
                                 const std::vector<std::string>& special = {"<|endoftext|>"});
   /// Writes vocab.json and merges.txt to these paths, each atomically.

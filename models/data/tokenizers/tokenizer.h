@@ -27,7 +27,7 @@ class Tokenizer {
   /// Returns the token ids of a text in which names of special tokens stand for these tokens. If
   /// several names match, the longest is used. Do not use it for text from an untrusted source.
   virtual std::vector<int64_t> encode_with_special(const std::string& text) const;
-  /// Returns whether a text may be cut before text[at], that is, whether the tokens of both parts
+  /// Returns true only if a text may be cut before text[at], that is, if the tokens of both parts
   /// are those of the whole. text[at] must be a space, tab or line break, followed by a character
   /// other than white space.
   virtual bool may_cut(std::string_view /*text*/, size_t /*at*/) const { return true; }

@@ -25,13 +25,14 @@ struct TokenizerFile {
   std::vector<std::string> strings(const char* key, const char* what, bool required) const;
 };
 
-/// Parses a file and calls use(file). Error messages begin with `op` and the path.
+/// Parses a file and calls use(file). Error messages begin with `op` and the path, or with
+/// "read_file" and the path if the file cannot be read.
 void read_tokenizer(const char* op, const std::string& path,
                     const std::function<void(const TokenizerFile&)>& use);
 
 /// Calls on_name(id) for each name in the text; where several names match, for the longest. Calls
-/// on_text(part, is_first) for each part of the text before, between and after names, where
-/// is_first tells whether the part is at the start of the text.
+/// on_text(part, is_first) for each non-empty part of the text before, between and after names,
+/// where is_first tells whether the part is at the start of the text.
 void split_at_names(const std::string& text, const std::unordered_map<std::string, int64_t>& names,
                     const std::function<void(std::string_view, bool)>& on_text,
                     const std::function<void(int64_t)>& on_name);
@@ -67,7 +68,8 @@ WordPieceOptions hf_wordpiece_options(const nlohmann::json& root);
 
 /// Loads the tokenizer of a model folder, written by this library or by Hugging Face's:
 /// tokenizer.json, vocab.json with merges.txt, or vocab.txt. Throws Error, naming the file and the
-/// key, if tokenizer_config.json or added_tokens.json in the folder requires something unsupported.
+/// entry, if tokenizer_config.json, added_tokens.json or the tokenizer_class of config.json in the
+/// folder requires something unsupported.
 std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir);
 
 /// Throws Error on an id outside [0, vocab_size). The message begins with "decode".

@@ -9,8 +9,8 @@
 namespace gradus::models::internal {
 
 /// The kinds of characters that tokenizers distinguish. letter, number and mark are Unicode's
-/// general categories L, N and M. space is the property White_Space. other is everything else:
-/// punctuation, symbols, control characters and unassigned code points.
+/// general categories L, N and M. space is the property White_Space. other is everything else, for
+/// example punctuation, symbols and control characters.
 enum class Kind : uint8_t { letter, number, space, mark, other };
 
 /// A finer division of characters, by Unicode's general categories and White_Space.
@@ -26,7 +26,8 @@ enum class Category : uint8_t {
   unassigned        ///< Cn
 };
 
-// These functions use libutf8proc, whose version determines that of Unicode: 15 in Debian 12.
+// The functions from here to composed() use libutf8proc, whose version determines that of Unicode:
+// 15 in Debian 12.
 
 Kind kind_of(char32_t code_point);
 Category category_of(char32_t code_point);

@@ -16,21 +16,21 @@ struct WordTokenizerOptions {
   std::vector<std::string> special = {"[PAD]", "[UNK]", "[START]", "[END]"};
 };
 
-/// One token per word. A word is a run of letters, digits and marks (such as combining accents).
-/// Every other character (punctuation, symbol) is a separate token. White space separates tokens
-/// and is dropped. For example, "It's 3.14 km" becomes It ' s 3 . 14 km. Kinds of characters and
-/// lower case follow Unicode. encode throws Error on text that is not UTF-8; the message names the
-/// offset of the invalid byte.
+/// One token per word. A word is a run of letters, digits and marks (such as combining accents), or
+/// one other character (punctuation, symbol). White space separates words and is dropped. For
+/// example, "It's 3.14 km" becomes It ' s 3 . 14 km. Kinds of characters and lower case follow
+/// Unicode. encode throws Error on text that is not UTF-8; the message names the offset of the
+/// invalid byte.
 ///
 /// decode(encode(x)) may differ from x: white space and, with lower_case, capitals are lost, and
 /// words outside the vocabulary become [UNK]. decode puts one space between words. There is no
-/// space before . , ; : ! ? … ) ] } % and closing quotes, after ( [ { ¿ ¡ and opening quotes, and
-/// on either side of ' ’ - / and _ .
+/// space on either side of ' ’ - / _ and none before . , ; : ! ? … ) ] } % and closing quotes or
+/// after ( [ { ¿ ¡ and opening quotes.
 class WordTokenizer : public Tokenizer {
  public:
   /// Builds the vocabulary from `text`: the special tokens, then the words by descending frequency,
-  /// with ties in byte order. Throws Error on a text without words, and on a text that is not
-  /// UTF-8.
+  /// with ties in byte order. Throws Error on a text without words, on a text that is not UTF-8,
+  /// and if max_words is negative.
   explicit WordTokenizer(const std::string& text, const WordTokenizerOptions& options = {});
   explicit WordTokenizer(const internal::TokenizerFile& file);
 

@@ -18,9 +18,10 @@ struct WordPieceOptions {
 };
 
 /// WordPiece as in BERT: Devlin et al. 2019, arXiv 1810.04805, and the code published with it.
-/// Control characters are dropped, and the text is split at white space. Each punctuation character
-/// (in ASCII: every printable character except letters and digits) is a word. If split_cjk is set,
-/// so is each Chinese character. Words are lower-cased and stripped of accents according to the
+/// Characters of category C (control, format, private use) and U+FFFD are dropped, except tab, LF,
+/// CR and unassigned code points. The text is split at white space. Each punctuation character (in
+/// ASCII: every printable character except letters and digits) is a word. If split_cjk is set, so
+/// is each Chinese character. Words are lower-cased and stripped of accents according to the
 /// options. Then they are split from the left into the longest pieces in the vocabulary; pieces
 /// inside a word start with "##". A word that cannot be split in this way, or has more than 100
 /// characters, becomes [UNK]. Character classes follow Unicode. Each character is lower-cased
@@ -29,7 +30,8 @@ struct WordPieceOptions {
 /// offset of the invalid byte. If there is no [UNK], encode also throws Error on a word that would
 /// become [UNK]; the message names the word.
 ///
-/// decode puts one space between words, so the original spacing, capitals and accents are lost.
+/// decode puts one space between words. The original spacing is lost, and so are the capitals and
+/// accents that encode removed.
 class WordPieceTokenizer : public Tokenizer {
  public:
   /// Uses `pieces`, in the order of their ids, as the vocabulary. Throws Error if there are none,
@@ -54,7 +56,7 @@ class WordPieceTokenizer : public Tokenizer {
   /// the file.
   static WordPieceTokenizer load_vocab(const std::string& path,
                                        const WordPieceOptions& options = {});
-  /// Writes a vocab.txt, atomically.
+  /// Writes a vocab.txt, atomically. Throws Error if a piece contains "\n" or ends with "\r".
   void save_vocab(const std::string& path) const;
 
  private:

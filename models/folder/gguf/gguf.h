@@ -3,8 +3,9 @@
 // in one file.
 //
 //   architecture  GPT
-//   gpt2          learned positions, layer norms, gelu or gelu_tanh. Biases that the model lacks
-//                 are written as zeros. llama.cpp rounds gelu to float16 and computes it by tanh.
+//   gpt2          learned positions, layer norms, gelu or gelu_tanh without gates, dim / heads
+//                 features per head, no qk_norm, no qkv_bias. Biases that the model lacks are
+//                 written as zeros. llama.cpp rounds gelu to float16 and computes it by tanh.
 //   llama         rotary positions (Llama 3.1's too), RMS norms, gated silu, with or without biases
 //   qwen3         as llama, with qk_norm, without biases and without scaled rotary positions
 //   qwen2         as llama, without scaled rotary positions and without biases, except in queries,
@@ -13,8 +14,8 @@
 //   vocabulary    tokenizer
 //   gpt2          byte pairs, with the word patterns of GPT-2, Llama 3, Qwen 2 or SmolLM2
 //   llama         SentencePiece's byte pairs, as in Llama 2
-//   rwkv          characters. llama.cpp chooses the longest token that matches, which is always one
-//                 character.
+//   rwkv          characters. llama.cpp chooses the longest token that matches, which is one
+//                 character, except where a text contains the name of a special or unused token.
 
 #include <memory>
 #include <string>
@@ -26,7 +27,7 @@ namespace gradus::models {
 
 /// How matrices are stored. Vectors and position embeddings are always f32.
 enum class GgufType {
-  f32,   ///< unchanged
+  f32,   ///< float32
   f16,   ///< IEEE 754's binary16
   bf16,  ///< the upper half of a float32
   q8_0   ///< 8 bits per element, a float16 scale per 32 elements; f16 if the row length is not a
@@ -36,7 +37,7 @@ enum class GgufType {
 /// The model and the tokenizer of a GGUF file.
 struct GgufModel {
   GPT model;                             ///< in float32
-  std::unique_ptr<Tokenizer> tokenizer;  ///< null if the file's is "no_vocab"
+  std::unique_ptr<Tokenizer> tokenizer;  ///< null if the file says "no_vocab"
 };
 
 /// Writes a GPT and its tokenizer, which may be null. Replaces the file atomically. If the model
@@ -44,14 +45,16 @@ struct GgufModel {
 /// the problem and writing nothing, if llama.cpp does not support the model (sinusoidal positions,
 /// windows shorter than the context, capped logits, bigrams, token shift, shortcuts, or a
 /// combination of options that is not listed at the top of this header), if the tokenizer is not
-/// listed there, or if `type` cannot represent a weight.
+/// listed there, has options that llama.cpp lacks or has more tokens than the model, or if f16 or
+/// q8_0 cannot represent a weight.
 void save_gguf(const std::string& path, const GPT& model, const Tokenizer* tokenizer = nullptr,
                GgufType type = GgufType::f32);
 
 /// Reads a GGUF file written by save_gguf or another program. Throws Error, naming the file and the
-/// entry, if the file is damaged, if its architecture or its tokenizer is not listed at the top of
-/// this header, if it sets options that GPT does not have, or if a tensor is missing, unexpected,
-/// of the wrong shape, or of a type that is not in GgufType.
+/// problem, if the file is not valid or does not match its checksum (files of other programs have
+/// none), if its architecture or its tokenizer is not listed at the top of this header, if it sets
+/// options that gradus does not have, or if a tensor is missing, unexpected, of the wrong shape, or
+/// of a type that is not in GgufType.
 GgufModel load_gguf(const std::string& path);
 
 /// Returns whether `path` is a file (not a folder) that begins with "GGUF".

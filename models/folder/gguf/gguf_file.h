@@ -22,15 +22,16 @@ struct GgufFile {
 };
 
 /// Reads a file of version 2 or 3 with tensors of type f32, f16, bf16 or q8_0. f32 tensors use a
-/// memory mapping of the file. Throws Error, naming the file and the entry, if an entry, a shape or
-/// an offset does not fit the file, if names are repeated, or if the checksum does not match.
-/// (save_gguf adds a checksum; files of other programs have none.)
+/// memory mapping of the file if their offsets in the file are multiples of 4. Throws Error, naming
+/// the file and the problem, if the file is of another kind or is not valid: for example, if an
+/// entry, a shape or an offset does not fit the file, if names are repeated, or if the checksum
+/// does not match. (save_gguf adds a checksum; files of other programs have none.)
 GgufFile read_gguf(const std::string& path);
 
-/// Writes `file` to `path`, atomically replacing an existing file. Matrices for which is_wide(name)
-/// is false are written as `type`, except that q8_0 becomes f16 if the row length is not a multiple
-/// of 32. All other tensors are written as f32. Throws Error, naming the tensor, on an element that
-/// its type cannot represent.
+/// Writes `file` to `path`, atomically replacing an existing file. Tensors of rank 2 or more for
+/// which is_wide(name) is false are written as `type`, except that q8_0 becomes f16 if the row
+/// length is not a multiple of 32. All other tensors are written as f32. Throws Error, naming the
+/// tensor, on an element that f16 or q8_0 cannot represent.
 void write_gguf(const std::string& path, const GgufFile& file, GgufType type,
                 bool (*is_wide)(const std::string& name));
 

@@ -13,15 +13,16 @@ namespace gradus::models::internal {
 bool has_pieces(const HuggingFaceBPE& tokenizer);
 
 /// Adds the keys "tokenizer.ggml.*" for a model of `vocab` tokens, at least as many as the
-/// tokenizer has. A token's score is the negative rank of its first merge. llama.cpp merges any two
-/// neighbours whose concatenation is a token, the highest score first. Throws Error if llama.cpp
-/// would merge two tokens that the tokenizer does not merge, or if the tokenizer puts a space
-/// before some texts only.
+/// tokenizer has. A normal token's score is the negative index of the first merge that makes it, or
+/// minus the number of merges if none does; the score of other tokens is 0. llama.cpp merges any
+/// two neighbours whose concatenation is a token, the highest score first. Throws Error if
+/// llama.cpp would merge two tokens that the tokenizer does not merge, or if the tokenizer puts a
+/// space before some texts only, or several tokens before every text.
 void add_gguf_pieces(nlohmann::ordered_json& metadata, const HuggingFaceBPE& tokenizer,
                      int64_t vocab);
 
-/// Returns the tokenizer that the metadata describe. Throws Error, naming the key, if they are
-/// invalid.
+/// Returns the tokenizer that the metadata describe, for a model of `vocab` tokens. Throws Error if
+/// they are invalid.
 std::unique_ptr<Tokenizer> read_gguf_pieces(const nlohmann::ordered_json& metadata, int64_t vocab);
 
 }  // namespace gradus::models::internal

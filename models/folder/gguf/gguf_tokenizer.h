@@ -32,8 +32,9 @@ struct Vocabulary {
 };
 
 /// Returns the vocabulary of a model of `vocab` tokens, without unused tokens at the end, and with
-/// `pre` and `merges` empty. Throws Error, naming the key, if the metadata do not have `vocab`
-/// tokens, including unused ones, or if a token's type is not in `allowed`.
+/// `pre` and `merges` empty. If the metadata have no types, all tokens are normal. Throws Error,
+/// naming the key, if the metadata are invalid or do not have `vocab` tokens, including unused
+/// ones, or if a token's type is not in `allowed`.
 Vocabulary read_vocabulary(const nlohmann::ordered_json& metadata, int64_t vocab,
                            std::initializer_list<int> allowed);
 
@@ -50,7 +51,7 @@ void add_gguf_tokenizer(nlohmann::ordered_json& metadata, const Tokenizer* token
                         int64_t vocab);
 
 /// Returns the tokenizer that the metadata describe, or null if they say that there is none. Throws
-/// Error, naming the key, if it is not a tokenizer of characters, byte pairs or SentencePiece's
+/// Error if they are invalid, if it is not a tokenizer of characters, byte pairs or SentencePiece's
 /// pieces, or if it does not have `vocab` tokens, including unused ones.
 std::unique_ptr<Tokenizer> read_gguf_tokenizer(const nlohmann::ordered_json& metadata,
                                                int64_t vocab);

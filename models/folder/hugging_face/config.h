@@ -7,20 +7,24 @@
 
 namespace gradus::models::internal {
 
-/// Sets the fields of our model of this kind from the configuration. If our model does not support
-/// a value, changes nothing and throws Error, which names the file.
+/// Sets the fields of our model of this kind from the configuration. If the configuration is of
+/// another kind of model, or our model does not support a value, changes nothing and throws Error,
+/// which names the file.
 void read_fields(const HuggingFaceConfig& config, const std::string& kind, const Fields& fields);
 /// Returns the names of the classes, from id2label. If id2label is missing, returns num_labels
 /// default names, LABEL_0, LABEL_1, and so on, or two if num_labels is missing too. Empty for a
-/// ViTModel, which has no classes.
+/// ViTModel, which has no classes. Throws Error, naming the file, on an invalid entry.
 std::vector<std::string> class_names_in(const HuggingFaceConfig& config);
 
 /// Returns the values of a configuration. For a model of Llama's family, moves the entries of
-/// rope_scaling or rope_parameters to the top level, under the keys "rope_scaling.factor" and so
-/// on, and sets sliding_window to null if it is not used. Throws Error, naming the file and the
-/// key, on positions or windows that our model does not support.
+/// rope_scaling or rope_parameters to the top level (rope_theta under this key, factor and the
+/// others under "rope_scaling.factor" and so on), and sets sliding_window to null if it is not
+/// used. Throws Error, naming the file and the key, on positions or windows that our model does not
+/// support.
 nlohmann::json flat_values(const HuggingFaceModel& model, const HuggingFaceConfig& config);
-/// Undoes flat_values() in place: moves the values back into nested objects.
+/// Changes a configuration of Llama's family in place: moves the values under
+/// "rope_scaling.factor" and so on into an object rope_scaling, or sets rope_scaling to null if the
+/// factor is 1. For Qwen's models, also adds use_sliding_window and max_window_layers.
 void nest_values(const HuggingFaceModel& model, nlohmann::ordered_json& config);
 
 /// Returns the value of a field that is a whole number.
@@ -35,8 +39,9 @@ HeadLayout head_layout(const HuggingFaceConfig& config);
 /// Returns the default name of class i: LABEL_i.
 std::string default_class_name(size_t i);
 
-/// Returns the config.json for one of our models. If class_names is empty, the names are LABEL_0,
-/// LABEL_1, and so on. Throws Error on options that Hugging Face's model does not support.
+/// Returns the config.json for one of our models. If class_names is empty, the classes are named
+/// LABEL_0, LABEL_1, and so on. Throws Error on options that Hugging Face's model does not support,
+/// and if the number of class names is not that of the classes.
 nlohmann::ordered_json make_hugging_face_config(const std::string& kind, const Fields& fields,
                                                 const std::vector<std::string>& class_names);
 

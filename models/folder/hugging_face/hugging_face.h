@@ -1,9 +1,9 @@
 #pragma once
 // Writes folders in the format of Hugging Face's transformers library: config.json with a
 // model_type, model.safetensors with that library's parameter names, and the tokenizer's files for
-// a text model or preprocessor_config.json for an image model. Only writing needs this header:
-// load_model and the other functions of model_folder.h, load_tokenizer and load_image_info read
-// both formats.
+// a text model or preprocessor_config.json for an image model. Only writing needs this header: all
+// functions that read our folders also read Hugging Face's, see model_folder.h. A model's other
+// options must be those of the format, see save_hugging_face().
 //
 //   gpt2  GPT with learned positions and layer norms         (GPT2LMHeadModel)
 //   llama, mistral, qwen2, qwen3                             (LlamaForCausalLM, ...)
@@ -15,8 +15,8 @@
 //                                                             BertForTokenClassification)
 //   vit   ViT with the class token's output as features      (ViTForImageClassification, ViTModel)
 //
-// If the format has several dropout probabilities, only that of the hidden states is read, and ours
-// is written to all of them.
+// If the format has several dropout probabilities, only that of the hidden states is read. Ours is
+// written as those of hidden states, attention weights and GPT-2's embeddings.
 
 #include <string>
 #include <vector>
@@ -44,15 +44,17 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
 
 /// Writes a GPT, Bert, BertClassifier or ViT in transformers' format. Creates DIR if needed. The
 /// model is written as config.json and model.safetensors, ImageInfo into preprocessor_config.json
-/// and config.json, and TextInfo into config.json and tokenizer_config.json. A byte-level
-/// BPETokenizer is written as vocab.json and merges.txt, a WordPieceTokenizer as vocab.txt, and a
-/// HuggingFaceBPE as tokenizer.json, each with a tokenizer_config.json. Any other tokenizer is
-/// written as our own tokenizer.json, which transformers cannot read. A GPT with rotary positions
-/// is written as the model of Llama's family that fits it. Any other GPT is written as GPT-2, with
-/// zeros for biases that it lacks. Throws Error, before anything is written, on options that the
-/// format cannot express (for example sinusoidal positions, RMS norms together with learned
-/// positions, shortcuts, mean pooling). Also throws if the tokenizer would be written as vocab.json
-/// or vocab.txt but DIR contains a tokenizer.json, because that file would be read instead.
+/// and config.json, and TextInfo into config.json and, with one of the following three tokenizers,
+/// tokenizer_config.json. A BPETokenizer is written as vocab.json and merges.txt, a
+/// WordPieceTokenizer as vocab.txt, and a HuggingFaceBPE as tokenizer.json, each with a
+/// tokenizer_config.json. Any other tokenizer is written as our own tokenizer.json, which
+/// transformers cannot read. A GPT with rotary positions is written as the model of Llama's family
+/// that fits it. Any other GPT is written as GPT-2, with zeros for biases that it lacks. Throws
+/// Error, before anything is written, on options that the format cannot express (for example
+/// sinusoidal positions, RMS norms together with learned positions, shortcuts, mean pooling), on a
+/// wrong number of class names, and on an ImageInfo for a model that is not a ViT. Also throws if
+/// the tokenizer would be written as vocab.json or vocab.txt but DIR contains a tokenizer.json,
+/// because that file would be read instead.
 template <class M>
 void save_hugging_face(const std::string& dir, const M& model, const HuggingFaceParts& parts = {}) {
   typename M::Config config = model.config;

@@ -17,10 +17,12 @@ namespace gradus::models::internal {
 struct HuggingFaceKey {
   const char* key;
   const char* field;
-  const char* initial;                 ///< Hugging Face's default, used if the key is missing
+  const char* initial;                 ///< Hugging Face's default, used if the key is missing or
+                                       ///< null (but see null_is_zero)
   const char* alias = nullptr;         ///< another name of the key that is also read
   std::vector<const char*> also = {};  ///< keys that are written with the same value, but not read
-  bool null_is_zero = false;           ///< 0 is written as null, and null is read as 0
+  bool null_is_zero = false;           ///< null is read as 0; 0 is written as null or, for kv_heads
+                                       ///< and head_dim, as the actual size
 };
 
 /// A layer, with parameters `layer`.weight and `layer`.bias, or a single parameter `layer`. A * in
@@ -29,7 +31,7 @@ struct HuggingFaceLayer {
   enum Kind {
     linear,
     conv1d,  ///< a linear layer with a weight of shape (in, out)
-    head,    ///< a linear layer or norm above the encoder; files may lack it
+    head,    ///< a layer or bias above the encoder; files may lack it, see HeadsInFile (weights.h)
     /// Queries and keys in Hugging Face's order of features: i and i + D/2 of a head of D features
     /// rotate together. In our order, 2i and 2i + 1 do. Values, if they are joined as a third part,
     /// have the same order in both.
@@ -79,8 +81,8 @@ struct HuggingFaceConfig {
 
 /// Returns whether this config.json is Hugging Face's, not ours.
 bool is_hugging_face_config(const nlohmann::json& config);
-/// Returns the content of DIR/config.json, or nullopt if it is missing or ours. Throws Error,
-/// naming the file, if it is not JSON.
+/// Returns the content of DIR/config.json, or nullopt if it is missing or not Hugging Face's.
+/// Throws Error, naming the file, if it is not JSON.
 std::optional<HuggingFaceConfig> find_hugging_face_config(const std::string& dir);
 
 /// Returns the table of a configuration's model. Throws Error, naming the file, if there is none.

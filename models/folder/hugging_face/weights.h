@@ -14,23 +14,25 @@ struct HuggingFaceFile {
   std::string path;  ///< path of the file, or of the index of several files
   NamedTensors tensors;
 };
-/// Reads DIR/model.safetensors or the files listed in DIR/model.safetensors.index.json. Throws
-/// Error, naming the file, if both are missing or if one is damaged.
+/// Reads DIR/model.safetensors or, if it does not exist, the files that
+/// DIR/model.safetensors.index.json lists. Throws Error, naming the file, if a file to read is
+/// missing or damaged.
 HuggingFaceFile read_hugging_face_weights(const std::string& dir);
 
 /// Converts one of our models to a file's dtype and copies the file's tensors into it. Returns the
 /// optional parameters that the file lacks; these keep their values. If tensors are missing,
-/// unexpected, or of the wrong shape or dtype, changes nothing and throws Error. The message begins
-/// with the file's path and lists these tensors.
+/// unexpected, given twice, of the wrong shape or dtype, or differ although they are tied, changes
+/// nothing and throws Error. The message begins with the file's path and names such tensors.
 NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceConfig& config,
                                        nn::Module& model, const LoadOptions& options);
 
-/// Which heads a file must contain.
+/// Which heads (layers of the kind HuggingFaceLayer::head) a file must contain.
 struct HeadsInFile {
   bool optional = false;                   ///< whether the file may lack heads
   std::vector<std::string> required = {};  ///< our names of the heads that are never optional
 };
 /// Does the same as load_hugging_face_weights() with any table of names, for example GGUF's.
+/// `heads` decides which parameters are optional; by default none is.
 NamedTensors load_renamed(const HuggingFaceModel& names, const HeadLayout& layout,
                           HuggingFaceFile file, nn::Module& model, const HeadsInFile& heads = {});
 
@@ -39,7 +41,8 @@ NamedTensors load_renamed(const HuggingFaceModel& names, const HeadLayout& layou
 NamedTensors renamed_tensors(const HuggingFaceModel& names, const HeadLayout& layout,
                              const NamedTensors& ours, bool lacks_biases);
 
-/// Returns a model's parameters under Hugging Face's names.
+/// Returns the state dict of one of our models under Hugging Face's names, with zeros for biases
+/// that GPT-2 has but the model lacks, and without the heads that Hugging Face's classifier lacks.
 NamedTensors hugging_face_tensors(const std::string& kind, const Fields& fields,
                                   const nn::Module& model);
 

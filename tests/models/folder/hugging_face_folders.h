@@ -55,8 +55,8 @@ inline golden::File expected(const std::string& name) {
   return golden::File("hugging_face/" + name + "/expected");
 }
 
-/// Returns the largest difference between the logits of the model and those of PyTorch, on the
-/// inputs of the folder gpt2.
+/// Returns the difference() between the logits of the model and those of PyTorch, on the inputs of
+/// the folder gpt2.
 inline double gpt2_difference(const models::GPT& model) {
   const NoGrad no_grad;
   const EvalMode eval;
