@@ -8,6 +8,8 @@
 #include "gradus/models/data/images/augment.h"
 #include "tests/support/compare.h"
 
+namespace augment_ranges_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Matchers::Contains;
@@ -110,3 +112,5 @@ TEST_CASE("augment: limits of options and of sizes", "[images]") {
     CHECK(augment(zeros(shape), {}, 1, 0).shape() == shape);
   CHECK_THROWS_AS(augment(zeros({1, 1, 8193, 1}), {}, 1, 0), Error);
 }
+
+}  // namespace augment_ranges_test

@@ -12,6 +12,8 @@
 #include "tests/golden/golden.h"
 #include "tests/support/compare.h"
 
+namespace augment_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Contains, Catch::StartsWith;
@@ -425,3 +427,5 @@ TEST_CASE("augment: options out of range are refused", "[images]") {
   CHECK_THROWS_AS(augment(x, {}, 1, 1, zeros({2})), Error);
   CHECK_THROWS_WITH(augment(zeros({1, 1, 1, 8193}), {}, 1, 1), Contains("at most 8192 pixels"));
 }
+
+}  // namespace augment_test

@@ -9,6 +9,8 @@
 #include "gradus/models/data/draws.h"
 #include "tests/support/compare.h"
 
+namespace batches_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Contains;
@@ -147,3 +149,5 @@ TEST_CASE("draws: the words of Philox in pairs, one block after another", "[data
     CHECK(fractions.uniform() == std::ldexp(static_cast<double>(number >> 11), -53));
   }
 }
+
+}  // namespace batches_test

@@ -13,6 +13,8 @@
 #include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
 
+namespace bpe_tokenizer_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 using models::BPETokenizer;
@@ -322,3 +324,5 @@ TEST_CASE("BPE: a vocabulary that contradicts its merges is refused", "[tokenize
   CHECK_THROWS_WITH(BPETokenizer::load_gpt2(files.vocab_path, files.merges_path),
                     Contains(files.vocab_path) && Contains("names \"a\" twice"));
 }
+
+}  // namespace bpe_tokenizer_test

@@ -6,6 +6,8 @@
 #include "gradus/core/runtime/error.h"
 #include "tests/support/temporary_folder.h"
 
+namespace char_tokenizer_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -140,3 +142,5 @@ TEST_CASE("special tokens: the first ids, never encoded from text, decoded by na
   CHECK(loaded->special_tokens() == special);
   CHECK(loaded->encode("[MASK] x") == tokenizer.encode("[MASK] x"));
 }
+
+}  // namespace char_tokenizer_test

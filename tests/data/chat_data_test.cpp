@@ -8,6 +8,8 @@
 #include "tests/support/compare.h"
 #include "tests/support/temporary_folder.h"
 
+namespace chat_data_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 using models::ChatData, models::Conversation, models::Split;
@@ -142,3 +144,5 @@ TEST_CASE("conversations are read from JSON lines", "[chat]") {
   CHECK_THAT(error("{\"messages\": [{\"role\": \"user\"}]}"), Contains("content"));
   CHECK_THAT(error("{\"prompt\": "), Contains("line 1: "));
 }
+
+}  // namespace chat_data_test

@@ -11,6 +11,8 @@
 #include "tests/support/packed.h"
 #include "tests/support/temporary_folder.h"
 
+namespace cifar_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Contains;
@@ -64,3 +66,5 @@ TEST_CASE("read_cifar10: records, names and damaged files", "[images]") {
   CHECK(models::read_images("shapes:11").test.size() == 3);
   CHECK(models::read_images("shapes:2").test.size() == 1);
 }
+
+}  // namespace cifar_test

@@ -10,6 +10,8 @@
 #include "gradus/models/data/tokenizers/char_tokenizer.h"
 #include "gradus/models/data/tokenizers/word_tokenizer.h"
 
+namespace denoising_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 using models::CharTokenizer;
@@ -200,3 +202,5 @@ TEST_CASE("denoising: bad input is refused", "[denoising]") {
   CHECK_THROWS_WITH(DenoisingData("abc", good, {.length = 8, .mean_span = 0}), Contains("spans"));
   CHECK_THROWS_WITH(DenoisingData::special_tokens({.length = 0}), Contains("2 tokens or more"));
 }
+
+}  // namespace denoising_test

@@ -11,7 +11,7 @@
 
 using Catch::Matchers::Contains;
 
-namespace gradus::testing {
+namespace gradus::testing::hugging_face_bpe_test {
 namespace {
 
 const std::vector<std::string> forms{"llama2", "llama3", "mistral", "qwen2", "smollm2"};
@@ -232,4 +232,4 @@ TEST_CASE("Hugging Face BPE: a folder's tokenizer_config.json agrees with its to
                     Contains("expected special tokens of the vocabulary and their ids"));
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::hugging_face_bpe_test

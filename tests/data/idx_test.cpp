@@ -13,6 +13,8 @@
 #include "tests/support/packed.h"
 #include "tests/support/temporary_folder.h"
 
+namespace idx_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Contains;
@@ -217,3 +219,5 @@ TEST_CASE("read_mnist: two images are enough to train and to test", "[images]") 
   write_file_atomically(folder / "train-labels-idx1-ubyte", idx({1}, "\1"));
   CHECK_THROWS_WITH(models::read_mnist(folder.path.string()), Contains("one image is too few"));
 }
+
+}  // namespace idx_test

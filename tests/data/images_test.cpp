@@ -9,6 +9,8 @@
 #include "gradus/core/ops/ops.h"
 #include "tests/support/compare.h"
 
+namespace images_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Contains;
@@ -195,3 +197,5 @@ TEST_CASE("image_grid: pixels are at the right positions", "[images]") {
   CHECK_THROWS_AS(models::image_grid({a, zeros({1, 1, 1, 1})}, 1), Error);
   CHECK_THROWS_AS(models::image_grid(std::vector<Tensor>{}, 1), Error);
 }
+
+}  // namespace images_test

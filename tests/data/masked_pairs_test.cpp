@@ -11,6 +11,8 @@
 #include "gradus/models/data/tokenizers/char_tokenizer.h"
 #include "gradus/models/data/tokenizers/word_tokenizer.h"
 
+namespace masked_pairs_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 using models::MaskedBatch;
@@ -315,3 +317,5 @@ TEST_CASE("masked pairs: bad input is refused", "[masked_pairs]") {
     CHECK(std::count(targets.begin(), targets.end(), UNK) == 0);
   }
 }
+
+}  // namespace masked_pairs_test

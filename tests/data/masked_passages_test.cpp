@@ -11,6 +11,8 @@
 #include "gradus/models/data/tokenizers/char_tokenizer.h"
 #include "gradus/models/data/tokenizers/word_tokenizer.h"
 
+namespace masked_passages_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 using models::MaskedBatch;
@@ -167,3 +169,5 @@ TEST_CASE("masked pairs: segments of equal length ignore lines", "[masked_pairs]
                     Contains("MaskedPairs: line 4 and those that follow: encode: "));
   CHECK_THROWS_WITH(MaskedPairs("x\nba\n", letters, options), Contains("MaskedPairs: line 1 and"));
 }
+
+}  // namespace masked_passages_test

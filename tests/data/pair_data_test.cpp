@@ -18,6 +18,8 @@
 #include "gradus/models/data/tokenizers/word_tokenizer.h"
 #include "tests/support/temporary_folder.h"
 
+namespace pair_data_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 using models::PairData;
@@ -155,7 +157,7 @@ TEST_CASE("pair data: how many sources are held out", "[pairs]") {
 TEST_CASE("pair data: a vocabulary of 2^31 tokens is too large", "[pairs]") {
   struct Sized : models::CharTokenizer {
     int64_t size;
-    explicit Sized(int64_t n) : CharTokenizer("ab", ::special), size(n) {}
+    explicit Sized(int64_t n) : CharTokenizer("ab", pair_data_test::special), size(n) {}
     int64_t vocab_size() const override { return size; }
   };
   const Sized large((int64_t{1} << 31) - 1), too_large(int64_t{1} << 31);
@@ -428,3 +430,5 @@ TEST_CASE("corrupt_spans: all arrangements are equally likely, bad input is refu
   CHECK_THROWS_WITH(run({.first_sentinel = 6}), Contains("token 6 at position 5 is a sentinel"));
   CHECK_THROWS_WITH(models::corrupt_spans({1}, {.first_sentinel = 9}, {1, 0}), Contains("got 1"));
 }
+
+}  // namespace pair_data_test

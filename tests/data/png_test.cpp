@@ -11,6 +11,8 @@
 #include "tests/support/packed.h"
 #include "tests/support/temporary_folder.h"
 
+namespace png_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Contains;
@@ -149,3 +151,5 @@ TEST_CASE("write_png: an invalid picture is refused, and nothing is written", "[
   CHECK_THROWS_WITH(models::write_png(folder / "no/x.png", {1, 1, 1, {1}}),
                     Contains("write_png: ") && Contains("No such file"));
 }
+
+}  // namespace png_test

@@ -12,6 +12,8 @@
 #include "gradus/core/ops/ops.h"
 #include "gradus/models/data/text/text_data.h"
 
+namespace prefetch_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 using models::Prefetch;
@@ -199,3 +201,5 @@ TEST_CASE("prefetch: both threads may run parallel loops on tensors", "[prefetch
     CHECK(matmul(work, work).max().item<float>() == 300);
   }
 }
+
+}  // namespace prefetch_test

@@ -12,6 +12,8 @@
 
 #include "gradus/core/runtime/threads.h"
 
+namespace shapes_test {
+
 using namespace gradus;
 using Catch::Contains;
 using models::ImageBytes;
@@ -290,3 +292,5 @@ TEST_CASE("draw_shapes: classes, captions and sizes", "[images]") {
   CHECK_THROWS_AS(models::draw_shapes(0, int64_t{1} << 50), Error);
   CHECK_THROWS_AS(models::shape_captions({.size = 0}), Error);
 }
+
+}  // namespace shapes_test

@@ -8,6 +8,8 @@
 #include <limits>
 #include <numeric>
 
+namespace text_data_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -144,3 +146,5 @@ TEST_CASE("text data: bad arguments are refused", "[text_data]") {
   CHECK_THROWS_WITH(models::TextData(places(100), most), Contains("too few"));
   CHECK_THROWS_WITH(models::TextData({}, 4), Contains("too few"));
 }
+
+}  // namespace text_data_test

@@ -19,6 +19,8 @@
 #include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
 
+namespace token_file_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 using models::Split;
@@ -342,3 +344,5 @@ TEST_CASE("text data: files give the same batches as memory", "[token_file][text
   CHECK_THROWS_WITH(TextData(a, 200), Contains("too few to validate"));
   CHECK_THROWS_WITH(TextData(a, 0), Contains("context"));
 }
+
+}  // namespace token_file_test

@@ -15,6 +15,8 @@
 #include "gradus/models/data/tokenizers/word_tokenizer.h"
 #include "tests/support/temporary_folder.h"
 
+namespace tokenizer_files_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 using models::BPETokenizer;
@@ -200,3 +202,5 @@ TEST_CASE("tokenizer files: loading takes linear time", "[tokenizer][hostile]") 
   write(path, bpe.dump());
   CHECK(seconds([&] { CHECK(models::load_tokenizer(path)->encode("gradus").size() == 3); }) < 20);
 }
+
+}  // namespace tokenizer_files_test

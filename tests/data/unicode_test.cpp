@@ -9,6 +9,8 @@
 #include "gradus/models/data/tokenizers/utf8.h"
 #include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
 
+namespace unicode_test {
+
 using namespace gradus;
 using models::internal::Category, models::internal::category_of;
 using Ids = std::vector<int64_t>;
@@ -61,3 +63,5 @@ TEST_CASE("WordPiece: first and last character of each Chinese block are words",
   for (const char32_t c : std::initializer_list<char32_t>{0x4dc0, 0xa000, 0x3042, 0xac00})
     CHECK(split.encode(around(c)) == Ids{0});
 }
+
+}  // namespace unicode_test

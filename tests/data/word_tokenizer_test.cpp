@@ -6,6 +6,8 @@
 #include "gradus/core/runtime/error.h"
 #include "tests/support/temporary_folder.h"
 
+namespace word_tokenizer_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -109,3 +111,5 @@ TEST_CASE("WordTokenizer: a saved tokenizer loads unchanged", "[tokenizer]") {
       "load_tokenizer: " + path +
           ": expected \"char\", \"word\", \"bpe\" or \"wordpiece\" for type, got \"sentence\"");
 }
+
+}  // namespace word_tokenizer_test

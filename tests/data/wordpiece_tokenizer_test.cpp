@@ -14,6 +14,8 @@
 #include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
 
+namespace wordpiece_tokenizer_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 using models::WordPieceTokenizer;
@@ -151,7 +153,8 @@ TEST_CASE("WordPiece: an example by hand", "[wordpiece]") {
                     Contains("\"[UNK]\" is in the vocabulary twice"));
   CHECK_THROWS_WITH(WordPieceTokenizer({"a", ""}), Contains("piece 1 is empty"));
   CHECK_THROWS_WITH(WordPieceTokenizer(std::vector<std::string>{}), Contains("got none"));
-  CHECK_THROWS_WITH(WordPieceTokenizer({"\xff"}), Contains("expected UTF-8"));
+  CHECK_THROWS_WITH(WordPieceTokenizer(std::vector<std::string>{"\xff"}),
+                    Contains("expected UTF-8"));
 }
 
 TEST_CASE("WordPiece: a saved tokenizer loads unchanged, and damaged files are refused or valid",
@@ -169,8 +172,9 @@ TEST_CASE("WordPiece: a saved tokenizer loads unchanged, and damaged files are r
   CHECK(read_file(folder / "vocab.txt") == read_file(folders + "bert/vocab.txt"));
 
   for (const char* piece : {"a\nb", "a\r"})
-    CHECK_THROWS_WITH(WordPieceTokenizer({piece}).save_vocab(folder / "vocab.txt"),
-                      Contains("vocab.txt: a piece with a line break"));
+    CHECK_THROWS_WITH(
+        WordPieceTokenizer(std::vector<std::string>{piece}).save_vocab(folder / "vocab.txt"),
+        Contains("vocab.txt: a piece with a line break"));
   CHECK(WordPieceTokenizer({"a", "##"}).decode({0, 1}) == "a ##");
   json file = json::parse(tokenizer.to_json());
   auto error = [&](const char* key, const json& value) {
@@ -450,3 +454,5 @@ TEST_CASE("WordPiece: the combining dot that lower-casing U+0130 leaves", "[word
   CHECK(bare.encode("\xc4\xb0 I") == Ids{1, 1});
   CHECK(bare.encode("\xce\xa3") == Ids{3});  // no final sigma
 }
+
+}  // namespace wordpiece_tokenizer_test

@@ -9,6 +9,8 @@
 #include "gradus/models/transformer.h"
 #include "tests/support/compare.h"
 
+namespace beam_search_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -240,3 +242,5 @@ TEST_CASE("beam search: bad arguments throw", "[decoding]") {
   CHECK_THROWS_WITH(search({.start = 0, .stop = 1, .beams = 2, .length_penalty = NAN}),
                     Contains("finite length_penalty"));
 }
+
+}  // namespace beam_search_test

@@ -11,6 +11,8 @@
 #include "tests/support/compare.h"
 #include "tests/support/temporary_folder.h"
 
+namespace bert_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -139,3 +141,5 @@ TEST_CASE("BERT: bad arguments throw", "[bert]") {
   CHECK_THROWS_WITH(model({ids, {}, ones({2, 4}) > 0}), Contains("expected a mask of bool (2, 3)"));
   CHECK(model({zeros({2, 14}, int64)}).shape() == Shape{2, 14, 16});  // the longest input
 }
+
+}  // namespace bert_test

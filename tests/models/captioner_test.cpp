@@ -11,7 +11,7 @@
 using Catch::Matchers::Contains;
 using gradus::models::Captioner;
 
-namespace gradus::testing {
+namespace gradus::testing::captioner_test {
 
 namespace {
 /// The model of the golden file.
@@ -220,4 +220,4 @@ TEST_CASE("captioner: a saved model loads unchanged, and bad input throws", "[ca
   CHECK_THROWS_WITH(Captioner({}), Contains("Captioner: vocab"));
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::captioner_test

@@ -10,7 +10,7 @@
 
 using Catch::Matchers::Contains;
 
-namespace gradus::testing {
+namespace gradus::testing::clip_test {
 
 namespace {
 /// The model of the golden file.
@@ -176,4 +176,4 @@ TEST_CASE("CLIP: a saved model loads unchanged, and bad input throws", "[clip]")
   CHECK_THROWS_WITH(models::CLIP(config), Contains("classes must be 0"));
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::clip_test

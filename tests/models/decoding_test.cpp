@@ -7,6 +7,8 @@
 #include "gradus/core/core.h"
 #include "gradus/models/gpt.h"
 
+namespace decoding_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 using core::Generator;
@@ -263,3 +265,5 @@ TEST_CASE("decoders: rows keep their sources through several reorderings", "[dec
                     "Op: expected ids (4, T) with T up to 3, got (4, 4)");
   CHECK_THROWS_WITH(rows.check_next(zeros({3, 3}, int64), 3), Contains("got (3, 3)"));
 }
+
+}  // namespace decoding_test

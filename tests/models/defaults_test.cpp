@@ -8,6 +8,8 @@
 #include "gradus/models/models.h"
 #include "gradus/nn/nn.h"
 
+namespace defaults_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 
@@ -159,3 +161,5 @@ TEST_CASE("models start with the initial weights of their papers", "[models]") {
   const models::CNNAttention cnn({});
   check_normal(cnn.conv2.weight, std::sqrt(2 / (32 * 9.0)));
 }
+
+}  // namespace defaults_test

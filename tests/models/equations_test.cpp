@@ -8,6 +8,8 @@
 #include "gradus/core/files/file.h"
 #include "tests/support/paths.h"
 
+namespace equations_test {
+
 using namespace gradus;
 
 namespace {
@@ -63,3 +65,5 @@ TEST_CASE("the table of equations names existing functions and tests", "[readme]
   }
   CHECK(equations > 40);
 }
+
+}  // namespace equations_test

@@ -17,6 +17,8 @@
 #include "tests/support/packed.h"
 #include "tests/support/temporary_folder.h"
 
+namespace file_growth_test {
+
 using namespace gradus;
 using namespace gradus::models;
 
@@ -448,3 +450,5 @@ TEST_CASE("growth: files are read in time linear in their size", "[.growth]") {
     }
   }
 }
+
+}  // namespace file_growth_test

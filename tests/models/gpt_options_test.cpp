@@ -9,6 +9,8 @@
 #include "tests/support/compare.h"
 #include "tests/support/temporary_folder.h"
 
+namespace gpt_options_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -275,3 +277,5 @@ TEST_CASE("GPT options: what cannot work is refused by name", "[gpt]") {
   CHECK_THROWS_WITH(GPT(with([](auto& c) { c.logit_cap = -1; })),
                     Contains("GPT: logit_cap: expected a number from 0 to 1000000, got -1"));
 }
+
+}  // namespace gpt_options_test

@@ -16,6 +16,8 @@
 #include "tests/support/compare.h"
 #include "tests/support/temporary_folder.h"
 
+namespace gpt_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -484,3 +486,5 @@ TEST_CASE("loading a GPT names the damaged file", "[gpt]") {
   refuses("model.safetensors");
   CHECK_THROWS_WITH(models::save_model(config, model), Contains("cannot create the folder"));
 }
+
+}  // namespace gpt_test

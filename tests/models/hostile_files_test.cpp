@@ -14,6 +14,8 @@
 #include "tests/support/safetensors_bytes.h"
 #include "tests/support/temporary_folder.h"
 
+namespace hostile_files_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -277,3 +279,5 @@ TEST_CASE("hostile files: duplicate names, very long names and numbers", "[hosti
     CHECK_FALSE(taken(path, [&] { load_safetensors(path); }));
   }
 }
+
+}  // namespace hostile_files_test

@@ -12,6 +12,8 @@
 #include "gradus/gradus.h"
 #include "tests/support/compare.h"
 
+namespace lecture_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -499,3 +501,5 @@ TEST_CASE("lecture: in attention gradients do not shrink with distance", "[lectu
   };
   CHECK(mean(40, 50) > 0.6 * mean(1, 11));
 }
+
+}  // namespace lecture_test

@@ -9,7 +9,7 @@
 
 using Catch::Matchers::Contains;
 
-namespace gradus::testing {
+namespace gradus::testing::mae_test {
 
 namespace {
 /// The model of the golden file.
@@ -213,4 +213,4 @@ TEST_CASE("MAE: a saved model loads unchanged, and bad input throws", "[mae]") {
   CHECK_THROWS_WITH(models::MAE(config), Contains("MAE: expected a patch of 1 or more"));
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::mae_test

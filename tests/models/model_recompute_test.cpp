@@ -6,6 +6,8 @@
 #include "tests/support/compare.h"
 #include "tests/support/temporary_folder.h"
 
+namespace model_recompute_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using models::GPT, models::GPTConfig;
@@ -188,3 +190,5 @@ TEST_CASE("GPT: logit_rows needs no memory for all logits", "[recompute][fused]"
   CHECK(peak(0) > logits);
   CHECK(peak(64) < logits / 4);
 }
+
+}  // namespace model_recompute_test

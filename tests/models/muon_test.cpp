@@ -9,6 +9,8 @@
 #include "gradus/nn/nn.h"
 #include "tests/golden/golden.h"
 
+namespace muon_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -118,3 +120,5 @@ TEST_CASE("muon_and_adamw trains every parameter of a module once", "[optim][muo
   CHECK_THROWS_WITH(optim::muon_and_adamw(linear.parameters(), linear.hidden_matrices()),
                     Contains("use Muon alone"));
 }
+
+}  // namespace muon_test

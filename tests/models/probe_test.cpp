@@ -10,7 +10,7 @@
 
 using Catch::Matchers::Contains;
 
-namespace gradus::testing {
+namespace gradus::testing::probe_test {
 
 namespace {
 /// n points around a random centre per class.
@@ -161,4 +161,4 @@ TEST_CASE("probes: 10,000 examples take seconds, and bad input throws", "[probe]
   CHECK_THROWS_WITH(models::nearest_neighbours(good, good.features, {.k = 0}), Contains("k >= 1"));
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::probe_test

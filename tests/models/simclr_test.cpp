@@ -12,7 +12,7 @@
 
 using Catch::Matchers::Contains;
 
-namespace gradus::testing {
+namespace gradus::testing::simclr_test {
 
 namespace {
 using SimCLR = models::SimCLR<models::ViT>;
@@ -122,4 +122,4 @@ TEST_CASE("SimCLR: a saved model loads unchanged, and bad input throws", "[simcl
   CHECK(SimCLR::Config{}.encoder.classes == 0);
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::simclr_test

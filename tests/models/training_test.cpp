@@ -10,6 +10,8 @@
 #include "gradus/models/gpt.h"
 #include "gradus/optim/optim.h"
 
+namespace training_test {
+
 using namespace gradus;
 using namespace gradus::core;
 
@@ -98,3 +100,5 @@ TEST_CASE("after its first step, training requests no memory from the system",
   if (first.cached > 0)  // is 0 under a sanitizer
     CHECK(memory_stats().system_allocations == first.system_allocations);
 }
+
+}  // namespace training_test

@@ -11,6 +11,8 @@
 #include "tests/support/compare.h"
 #include "tests/support/temporary_folder.h"
 
+namespace transformer_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -195,3 +197,5 @@ TEST_CASE("Transformer: a saved model loads unchanged, and bad arguments throw",
                     Contains("heads must divide dim"));
   CHECK_THROWS_WITH(models::Transformer({}), Contains("source_vocab: expected"));
 }
+
+}  // namespace transformer_test

@@ -14,6 +14,8 @@
 #include "tests/support/compare.h"
 #include "tests/support/temporary_folder.h"
 
+namespace translator_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -274,3 +276,5 @@ TEST_CASE("translators: trained on dates, they translate unseen ones", "[transla
                            .pre_norm = true}),
               350) >= 80);
 }
+
+}  // namespace translator_test

@@ -10,7 +10,7 @@
 
 using Catch::Matchers::Contains;
 
-namespace gradus::testing {
+namespace gradus::testing::vit_test {
 
 TEST_CASE("ViT trains like PyTorch's: 20 losses and the first gradients", "[vit][golden]") {
   const golden::File file("vit");
@@ -183,4 +183,4 @@ TEST_CASE("ViT: a saved model loads unchanged, and bad input throws", "[vit]") {
   CHECK_THROWS_WITH(models::ViT({.classes = 0})(randn({1, 3, 32, 32})), Contains("has no head"));
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::vit_test

@@ -8,6 +8,8 @@
 #include "tests/golden/golden.h"
 #include "tests/support/compare.h"
 
+namespace attention_layer_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -449,3 +451,5 @@ TEST_CASE("a key/value cache refuses calls that it cannot serve", "[nn]") {
   const GradMode on(true);
   CHECK_THROWS_WITH(cache.previous_tokens(0, x), Contains("under NoGrad"));
 }
+
+}  // namespace attention_layer_test

@@ -9,6 +9,8 @@
 #include "gradus/core/core.h"
 #include "gradus/nn/convolution.h"
 
+namespace init_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -114,3 +116,5 @@ TEST_CASE("a convolution before a ReLU: variance 2 / fan_in, no bias", "[nn]") {
   CHECK(max(abs(conv.bias)).item() == 0);
   CHECK(conv.weight.requires_grad());
 }
+
+}  // namespace init_test

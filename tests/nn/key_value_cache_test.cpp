@@ -9,6 +9,8 @@
 #include "gradus/core/tensor/autograd.h"
 #include "tests/support/compare.h"
 
+namespace key_value_cache_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Matchers::Contains;
@@ -191,3 +193,5 @@ TEST_CASE("a key/value cache refuses sequences of other sizes, and those that do
   cache.add_row(sequence(4));
   CHECK(cache.lengths() == Lengths{4});
 }
+
+}  // namespace key_value_cache_test

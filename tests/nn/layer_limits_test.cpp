@@ -9,6 +9,8 @@
 #include "gradus/nn/nn.h"
 #include "tests/support/compare.h"
 
+namespace layer_limits_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Matchers::Contains;
@@ -166,3 +168,5 @@ TEST_CASE("position embeddings: any part of the table, no more", "[nn]") {
   CHECK_THROWS_WITH(nn::rotary_positions(2, 4, {.low_turns = -0.1}),
                     Contains("rotary_positions: expected theta > 0"));
 }
+
+}  // namespace layer_limits_test

@@ -7,6 +7,8 @@
 #include "gradus/gradus.h"
 #include "tests/support/compare.h"
 
+namespace layer_options_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -365,3 +367,5 @@ TEST_CASE("buffers: listed, saved unless temporary, converted, never trained", "
   CHECK(module.scale.dtype() == float64);
   CHECK(module.scale.requires_grad());
 }
+
+}  // namespace layer_options_test

@@ -7,6 +7,8 @@
 #include "gradus/nn/nn.h"
 #include "tests/golden/golden.h"
 
+namespace layers_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -201,3 +203,5 @@ TEST_CASE("sinusoidal positions follow their formula, and learned ones are rows 
   CHECK_THROWS_WITH(learned(3, 2),
                     "LearnedPositions: 3 positions from 2 on do not fit a context of 4");
 }
+
+}  // namespace layers_test

@@ -10,6 +10,8 @@
 #include "gradus/optim/optim.h"
 #include "tests/support/ranks.h"
 
+namespace lora_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 using Catch::Matchers::Equals;
@@ -337,3 +339,5 @@ TEST_CASE("add_lora_updates: finished updates of different ranks", "[lora]") {
   nn::merge_lora(net);
   CHECK_FALSE(same_bits(net(x).detach(), before));
 }
+
+}  // namespace lora_test

@@ -13,7 +13,7 @@
 
 using Catch::Matchers::Contains;
 
-namespace gradus::testing {
+namespace gradus::testing::recurrent_test {
 using namespace gradus::core;
 
 namespace {
@@ -347,4 +347,4 @@ TEST_CASE("recurrent layers refuse bad inputs and options", "[recurrent]") {
                     Contains("RNNCell: only LSTM has a state c"));
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::recurrent_test

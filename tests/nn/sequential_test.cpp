@@ -8,6 +8,8 @@
 #include "gradus/gradus.h"
 #include "tests/support/compare.h"
 
+namespace sequential_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Contains;
@@ -201,3 +203,5 @@ TEST_CASE("accuracy: the fraction of rows with the largest element at the target
   CHECK_THROWS_WITH(nn::accuracy(x, tensor({1, -1, 0, 0}, int64)),
                     "accuracy: target -1 is outside [0, 3)");
 }
+
+}  // namespace sequential_test

@@ -5,6 +5,8 @@
 #include "gradus/core/core.h"
 #include "tests/support/compare.h"
 
+namespace activation_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -93,3 +95,5 @@ TEST_CASE("activations: the squared ReLU at zeros, denormals, infinities and NaN
     CHECK(difference(ddx.slice(0, 1, 6), {0, 0, 0, 2, 2}) == 0);
   }
 }
+
+}  // namespace activation_test

@@ -5,6 +5,8 @@
 
 #include "tests/ops/attention_formula.h"
 
+namespace attention_results_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -44,3 +46,5 @@ TEST_CASE("rotary: no heads to rotate leave x and its gradient as they are") {
   CHECK(same_bits(y, x));
   CHECK(same_bits(x.grad(), dy));
 }
+
+}  // namespace attention_results_test

@@ -4,6 +4,8 @@
 
 #include "tests/ops/attention_formula.h"
 
+namespace attention_window_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -68,3 +70,5 @@ TEST_CASE("attention: a NaN key reaches only the queries whose window holds it")
   for (int64_t i = 0; i < 40; ++i)
     CHECK(std::isnan(sum(near.select(2, i)).item()) == (i >= 3 && i < 7));
 }
+
+}  // namespace attention_window_test

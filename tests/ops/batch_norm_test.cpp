@@ -8,7 +8,7 @@
 #include "tests/golden/golden.h"
 #include "tests/support/compare.h"
 
-namespace gradus::testing {
+namespace gradus::testing::batch_norm_test {
 using namespace gradus::core;
 
 namespace {
@@ -119,4 +119,4 @@ TEST_CASE("batch_norm's statistics at every magnitude", "[fused]") {
   for (const double v : values(batch_norm(zeros({0, 2, 3})).mean)) CHECK(std::isnan(v));
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::batch_norm_test

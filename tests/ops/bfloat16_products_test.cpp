@@ -8,6 +8,8 @@
 #include "gradus/gradus.h"
 #include "tests/support/compare.h"
 
+namespace bfloat16_products_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 
@@ -141,3 +143,5 @@ TEST_CASE("bfloat16 products: recurrent layers round what each step multiplies")
   const auto output = [&] { return recurrent(Recurrence::lstm, x, weight, {}).output; };
   CHECK(has_bfloat16_products() == (difference(in_bfloat16(output), output()) > 1e-4));
 }
+
+}  // namespace bfloat16_products_test

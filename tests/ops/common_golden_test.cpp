@@ -12,7 +12,7 @@
 #include "tests/golden/golden.h"
 #include "tests/ops/op_checks.h"
 
-namespace gradus::testing {
+namespace gradus::testing::common_golden_test {
 using namespace gradus::core;
 
 namespace {
@@ -274,4 +274,4 @@ TEST_CASE("common ops: float32 values of every magnitude", "[ops][golden]") {
   CHECK(cases == 17);
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::common_golden_test

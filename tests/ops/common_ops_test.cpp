@@ -9,6 +9,8 @@
 
 #include "gradus/core/core.h"
 
+namespace common_ops_test {
+
 using namespace gradus;
 using namespace gradus::core;
 
@@ -296,3 +298,5 @@ TEST_CASE("normalize and cosine_similarity of the longest and the shortest vecto
   CHECK(cosine_similarity(zeros({3}), ones({3}), 0).item() == 0);
   CHECK(cosine_similarity(zeros({2, 0}), zeros({2, 0})).to_vector<double>() == Doubles{0, 0});
 }
+
+}  // namespace common_ops_test

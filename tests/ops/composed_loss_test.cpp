@@ -6,6 +6,8 @@
 #include "gradus/core/core.h"
 #include "tests/support/compare.h"
 
+namespace composed_loss_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -133,3 +135,5 @@ TEST_CASE("hinge_loss by hand, and multi_margin_loss: PyTorch's values") {
   CHECK(difference(gradients(half, {x})[0], {0, 0, 1.0 / 12, -1.0 / 12, 0, 0, 0, 0, 0, 0, 0, 0}) <
         1e-15);
 }
+
+}  // namespace composed_loss_test

@@ -10,6 +10,8 @@
 #include "gradus/core/kernels/products/product.h"
 #include "tests/support/compare.h"
 
+namespace compression_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -274,3 +276,5 @@ TEST_CASE("what compressed tensors cannot do is refused", "[compression]") {
   CHECK_THROWS_WITH(linear(ones({2, 40}, float64), q), Contains("got float64 and int8"));
   CHECK_THROWS_WITH(linear(ones({2, 41}), q), Contains("expected x (..., 40)"));
 }
+
+}  // namespace compression_test

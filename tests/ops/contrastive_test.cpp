@@ -7,6 +7,8 @@
 #include "tests/golden/golden.h"
 #include "tests/support/compare.h"
 
+namespace contrastive_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -223,3 +225,5 @@ TEST_CASE("contrastive: the same bits at any number of threads", "[contrastive][
       for (size_t i = 0; i < first.size(); ++i) CHECK(golden::same(run(threads)[i], first[i]));
   }
 }
+
+}  // namespace contrastive_test

@@ -9,7 +9,7 @@
 #include "gradus/nn/nn.h"
 #include "tests/golden/golden.h"
 
-namespace gradus::testing {
+namespace gradus::testing::convolution_test {
 
 namespace {
 
@@ -198,4 +198,4 @@ TEST_CASE("Conv1d and ConvTranspose2d: parameters like PyTorch's", "[convolution
                     Catch::Matchers::Contains("ConvTranspose2d: groups must divide the channels"));
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::convolution_test

@@ -6,6 +6,8 @@
 #include "gradus/core/core.h"
 #include "tests/ops/value_checks.h"
 
+namespace einsum_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -111,3 +113,5 @@ TEST_CASE("allclose: tolerances, NaN, infinities, dtypes", "[einsum]") {
   CHECK_THROWS_WITH(allclose(one, one, {.rtol = -1}),
                     "allclose: expected rtol and atol >= 0, got -1 and 1e-08");
 }
+
+}  // namespace einsum_test

@@ -12,6 +12,8 @@
 #include "gradus/core/ops/ops.h"
 #include "tests/support/compare.h"
 
+namespace factories_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Contains;
@@ -263,3 +265,5 @@ TEST_CASE("from_blob: refuses what it cannot share, and leaves the memory to the
   CHECK(values(repeated + 1) == Values{1, 1, 1, 1, 1, 1});
   CHECK_THROWS_WITH(repeated.add_(repeated), Contains("elements share memory"));
 }
+
+}  // namespace factories_test

@@ -5,6 +5,8 @@
 
 #include "gradus/core/core.h"
 
+namespace flops_test {
+
 using namespace gradus;
 
 namespace {
@@ -105,3 +107,5 @@ TEST_CASE("a profile counts the FLOPs of products with compressed weights", "[pr
     CHECK(flops_of([&] { return linear(x, w); }) == Flops{product, 2 * product});
   }
 }
+
+}  // namespace flops_test

@@ -5,6 +5,8 @@
 #include "gradus/core/core.h"
 #include "tests/ops/value_checks.h"
 
+namespace indexing_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -160,3 +162,5 @@ TEST_CASE("indexing refuses bad input before it writes", "[indexing]") {
                     "embedding: id 2 at position (1, 0) is outside [0, 2)");
   CHECK_THROWS_WITH(embedding(zeros({2}), list), StartsWith("embedding: expected weight (n, d)"));
 }
+
+}  // namespace indexing_test

@@ -5,6 +5,8 @@
 #include "gradus/core/core.h"
 #include "tests/support/compare.h"
 
+namespace linear_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -266,3 +268,5 @@ TEST_CASE("linear: refuses operands that do not fit") {
   CHECK(refused(ones({2, 3}), ones({4, 3}), ones({4}, float64)) ==
         "linear: expected bias of float32 (4,), got float64 (4,)");
 }
+
+}  // namespace linear_test

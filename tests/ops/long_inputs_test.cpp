@@ -8,6 +8,8 @@
 #include "gradus/core/tensor/autograd.h"
 #include "tests/ops/op_checks.h"
 
+namespace long_inputs_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using gradus::testing::relative_distance;
@@ -312,3 +314,5 @@ TEST_CASE("long inputs: feed_forward over parts of the rows", "[long]") {
           1e-13);
   }
 }
+
+}  // namespace long_inputs_test

@@ -5,6 +5,8 @@
 #include "gradus/core/core.h"
 #include "tests/support/compare.h"
 
+namespace loss_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -373,3 +375,5 @@ TEST_CASE("mse_loss and binary_cross_entropy_with_logits: gradients and errors")
   CHECK(error_of([] { mse_loss(ones({2}, int64), ones({2}, int64)); }) ==
         "mse_loss: expected float32 or float64, got int64");
 }
+
+}  // namespace loss_test

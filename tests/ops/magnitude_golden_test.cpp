@@ -11,6 +11,8 @@
 #include "gradus/core/tensor/autograd.h"
 #include "tests/golden/golden.h"
 
+namespace magnitude_golden_test {
+
 using namespace gradus;
 using namespace gradus::core;
 
@@ -361,3 +363,5 @@ TEST_CASE("magnitudes: layer norm and variance of constant rows", "[magnitudes]"
         CHECK(var(x, {-1}).item() < 1e-12 * value * value);
       }
 }
+
+}  // namespace magnitude_golden_test

@@ -5,6 +5,8 @@
 #include "gradus/core/core.h"
 #include "tests/support/compare.h"
 
+namespace matmul_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -154,3 +156,5 @@ TEST_CASE("matmul: refuses operands that do not fit") {
   CHECK(refused(ones({2, 2}, int64), ones({2, 2}, int64)) ==
         "matmul: expected both float32 or both float64, got int64 and int64");
 }
+
+}  // namespace matmul_test

@@ -5,6 +5,8 @@
 #include "gradus/core/core.h"
 #include "tests/support/compare.h"
 
+namespace normalization_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -378,3 +380,5 @@ TEST_CASE("group_norm: eps is added to each group's variance", "[normalization]"
   CHECK(difference(group_norm(x, 2, {}, {}, 3), {a, -a, b, -b}) < 1e-15);
   CHECK(difference(group_norm(x, 2, {}, {}, 0), {1, -1, 1, -1}) < 1e-15);
 }
+
+}  // namespace normalization_test

@@ -10,6 +10,8 @@
 #include "tests/ops/op_checks.h"
 #include "tests/support/compare.h"
 
+namespace numerics_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -326,3 +328,5 @@ TEST_CASE("loops and schedules work up to the limits of int64") {
   CHECK(schedule::cosine(INT64_MAX, {.lr = 1, .min_lr = 0.5, .steps = INT64_MAX}) == 0.5);
   CHECK(schedule::transformer(INT64_MAX, 64, 4000) == Approx(std::pow(0x1p63, -0.5) / 8));
 }
+
+}  // namespace numerics_test

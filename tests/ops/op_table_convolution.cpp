@@ -46,7 +46,7 @@ OpRow row(const std::string& variant, const Conv2dOptions& o, std::vector<Sample
           .composed = [=](const Tensors& x) { return Tensors{by_places(x[0], x[1], bias(x), o)}; }};
 }
 
-std::vector<BadCall> bad_calls() {
+std::vector<BadCall> bad_convolutions() {
   constexpr int64_t huge = int64_t{1} << 60;
   auto call = [](const Shape& x, const Shape& w, const Conv2dOptions& o, const char* message) {
     return BadCall{[=] { conv2d(f32(x), f32(w), {}, o); }, message};
@@ -296,7 +296,7 @@ std::vector<OpRow> convolution_rows() {
            {normal({0, 2, 2, 2}), normal({4, 1, 1, 2}), normal({4})}},
           {{normal({3, 6, 20, 21}), normal({70, 3, 3, 3}), normal({70})}}),
   };
-  rows[0].bad = bad_calls();
+  rows[0].bad = bad_convolutions();
   for (auto more : {sequence_rows, transposed_rows})
     for (OpRow& row : more()) rows.push_back(std::move(row));
   return rows;

@@ -12,8 +12,6 @@ using namespace gradus::core;
 
 namespace {
 
-constexpr int64_t ignored = 1;  // a class that is to be ignored
-
 /// Class indices, some of them `ignored`, but never the first.
 Input targets(const Shape& shape, int64_t classes) {
   return {shape, [classes](const Shape& s) {

@@ -8,7 +8,6 @@ namespace gradus::testing {
 namespace {
 
 constexpr Reduction reductions[] = {Reduction::mean, Reduction::sum, Reduction::none};
-constexpr int64_t ignored = 1;  // a class that is to be ignored
 
 std::string variant_of(Reduction reduction) {
   return "reduction " + std::to_string(static_cast<int>(reduction));

@@ -237,6 +237,8 @@ std::vector<OpRow> power_rows() {
           "mul", "pow(x, 2)", normal, [](const Tensor& x) { return pow(x, 2); },
           of_one([](const Tensor& x) { return x * x; }))};
   rows[0].composed = of_two([](const Tensor& a, const Tensor& b) { return exp(b * log(a)); });
+  rows[1].bad.push_back(
+      {[] { pow(i64({2}), 2); }, "pow_scalar: expected float32 or float64, got int64"});
   rows[0].bad.push_back(
       {[] { pow(i64({2}), i64({2})); }, "pow: expected float32 or float64, got int64"});
   return rows;

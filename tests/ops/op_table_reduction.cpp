@@ -222,7 +222,7 @@ OpRow gather_row() {
   return row;
 }
 
-std::vector<OpRow> scatter_rows() {
+std::vector<OpRow> scatter_add_rows() {
   std::vector<OpRow> rows{
       {.name = "scatter_add",
        .f = [](const Tensors& x) { return Tensors{square(scatter_add(x[0], 1, x[1], x[2]))}; },
@@ -402,7 +402,7 @@ std::vector<OpRow> embedding_rows() {
 
 std::vector<OpRow> indexing_rows() {
   std::vector<OpRow> rows{gather_row(), one_hot_row()};
-  for (auto some : {scatter_rows, first_axis_rows, entry_rows, embedding_rows})
+  for (auto some : {scatter_add_rows, first_axis_rows, entry_rows, embedding_rows})
     for (OpRow& row : some()) rows.push_back(std::move(row));
   return rows;
 }

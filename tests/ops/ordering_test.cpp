@@ -8,6 +8,8 @@
 #include "gradus/core/core.h"
 #include "tests/ops/value_checks.h"
 
+namespace ordering_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -136,3 +138,5 @@ TEST_CASE("unique: NaN, signs of 0, every dtype", "[reduction]") {
   CHECK(unique(ones({1}).expand({5})).counts.to_vector<int64_t>() == Ints{5});
   CHECK(unique(zeros({2, 0})).inverse.shape() == Shape{2, 0});
 }
+
+}  // namespace ordering_test

@@ -8,6 +8,8 @@
 
 #include "gradus/core/core.h"
 
+namespace random_tensors_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -132,3 +134,5 @@ TEST_CASE("randint and randperm: ranges and messages", "[random]") {
   CHECK_THROWS_WITH(rand({2}, boolean), StartsWith("rand: expected float"));
   CHECK_THROWS_AS(randn({-1}), Error);
 }
+
+}  // namespace random_tensors_test

@@ -8,6 +8,8 @@
 #include "gradus/core/core.h"
 #include "tests/ops/value_checks.h"
 
+namespace reduction_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -181,3 +183,5 @@ TEST_CASE("reductions refuse bad input", "[reduction]") {
   CHECK_THROWS_WITH(sort(x, 5), StartsWith("sort: axis 5"));
   CHECK_THROWS_AS(sum(Tensor()), Error);
 }
+
+}  // namespace reduction_test

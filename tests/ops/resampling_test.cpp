@@ -8,7 +8,7 @@
 #include "tests/golden/golden.h"
 #include "tests/support/compare.h"
 
-namespace gradus::testing {
+namespace gradus::testing::resampling_test {
 using namespace gradus::core;
 
 namespace {
@@ -136,4 +136,4 @@ TEST_CASE("Flatten and pooling in a Sequential") {
   CHECK(net(zeros({0, 3, 9, 8})).shape() == Shape{0, 3});
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::resampling_test

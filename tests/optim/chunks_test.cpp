@@ -9,6 +9,8 @@
 #include "gradus/core/core.h"
 #include "gradus/optim/optim.h"
 
+namespace chunks_test {
+
 using namespace gradus;
 using namespace gradus::core;
 
@@ -187,3 +189,5 @@ TEST_CASE("optimisers follow their formulas over chunks and tensors", "[optim]")
         compare_steps(method, dtype, clip);
       }
 }
+
+}  // namespace chunks_test

@@ -11,6 +11,8 @@
 #include "gradus/optim/optim.h"
 #include "tests/support/ranks.h"
 
+namespace data_parallel_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 using optim::Communicator;
@@ -280,3 +282,5 @@ TEST_CASE("Communicator: refuses data of another size than expected", "[data_par
   });
   CHECK(errors[1] == "rank 0 sent 3 bytes of a word, expected 4");
 }
+
+}  // namespace data_parallel_test

@@ -10,6 +10,8 @@
 #include "gradus/optim/optim.h"
 #include "tests/golden/golden.h"
 
+namespace muon_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -351,3 +353,5 @@ TEST_CASE("CombinedOptimizer: learning rates of 0, and refusals", "[optim][muon]
   CHECK_THROWS_WITH(optim::CombinedOptimizer(std::move(parts)),
                     "CombinedOptimizer: optimiser 1 is null");
 }
+
+}  // namespace muon_test

@@ -10,6 +10,8 @@
 #include "gradus/optim/optim.h"
 #include "tests/golden/golden.h"
 
+namespace optimizer_options_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -289,3 +291,5 @@ TEST_CASE("a parameter that is frozen at first may be converted before its first
   CHECK(state[2].first == "exp_avg.1");
   CHECK(state[2].second.dtype() == float64);
 }
+
+}  // namespace optimizer_options_test

@@ -7,6 +7,8 @@
 #include "gradus/optim/optim.h"
 #include "tests/golden/golden.h"
 
+namespace optimizers_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -340,3 +342,5 @@ TEST_CASE("a user's optimiser is its options and one rule", "[optim]") {
   CHECK(signs.state_dict()[1].second.to_vector<int>() == std::vector<int>{2, 2});
   CHECK_THROWS_WITH(Greedy({p}), "Greedy: expected at most 3 states, got 4");
 }
+
+}  // namespace optimizers_test

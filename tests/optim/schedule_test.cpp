@@ -8,6 +8,8 @@
 
 #include "gradus/core/core.h"
 
+namespace schedule_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 namespace schedule = gradus::optim::schedule;
@@ -171,3 +173,5 @@ TEST_CASE("Plateau: a tie, tiny reductions, and options at and beyond their boun
   CHECK_THROWS_WITH(schedule::Plateau({.cooldown = -1}), Contains("patience and cooldown >= 0"));
   CHECK_THROWS_WITH(schedule::Plateau({.threshold = 1}), Contains("expected threshold in [0, 1)"));
 }
+
+}  // namespace schedule_test

@@ -10,6 +10,8 @@
 #include "gradus/optim/optim.h"
 #include "tests/support/ranks.h"
 
+namespace sharded_test {
+
 using namespace gradus;
 using optim::Communicator;
 
@@ -193,3 +195,5 @@ TEST_CASE("ShardedOptimizer: a step makes gathered states and saved weights outd
   CHECK(after == std::vector<int>{2, 2});
   CHECK(refused == std::vector<int>{2, 2});
 }
+
+}  // namespace sharded_test

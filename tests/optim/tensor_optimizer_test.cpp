@@ -10,6 +10,8 @@
 #include "gradus/optim/optim.h"
 #include "tests/golden/golden.h"
 
+namespace tensor_optimizer_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 
@@ -259,3 +261,5 @@ TEST_CASE("optimisers refuse tensors of another shape", "[optim]") {
       "got float32 (1,)");
   CHECK(p.to_vector<float>() == std::vector<float>{1, 2});
 }
+
+}  // namespace tensor_optimizer_test

@@ -9,6 +9,8 @@
 #include "gradus/nn/nn.h"
 #include "tests/golden/golden.h"
 
+namespace weight_average_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -93,3 +95,5 @@ TEST_CASE("WeightAverage refuses a parameter converted since, and backward one e
   layer.to(float64);
   CHECK_THROWS_WITH(average.update(), "WeightAverage: parameter 0 has become float64");
 }
+
+}  // namespace weight_average_test

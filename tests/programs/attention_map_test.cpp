@@ -8,6 +8,8 @@
 #include "tests/support/programs.h"
 #include "tests/support/train_bench.h"
 
+namespace attention_map_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 
@@ -154,3 +156,5 @@ TEST_CASE("attention_map: draws a GPT, a BERT and both translators") {
   models::CharTokenizer("ab").save(folder / "gpt/tokenizer.json");
   refused(kinds[0].first, "the model has 4 tokens, the tokenizer 2");
 }
+
+}  // namespace attention_map_test

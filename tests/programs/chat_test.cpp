@@ -4,6 +4,8 @@
 #include "gradus/models/models.h"
 #include "tests/support/train_bench.h"
 
+namespace chat_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains, Catch::Matchers::EndsWith;
 
@@ -156,3 +158,5 @@ TEST_CASE("generate: samples, prompts from files, and sampling's flags") {
   CHECK(text(" --prompt line --temperature 0 --repetition-penalty 3") ==
         "line" + tokenizer->decode(models::generate(net, ids, penalised)) + "\n");
 }
+
+}  // namespace chat_test

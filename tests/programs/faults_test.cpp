@@ -9,6 +9,8 @@
 #include "tests/support/paths.h"
 #include "tests/support/train_bench.h"
 
+namespace faults_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
@@ -245,3 +247,5 @@ TEST_CASE("faults: a run whose output is closed saves and ends", "[faults]") {
   CHECK(bench.rows("out/steps.csv").size() == std::stoul(step));
   CHECK(run("train_gpt", "--resume --steps " + step + bench.out()).status == 0);
 }
+
+}  // namespace faults_test

@@ -19,6 +19,8 @@
 #include "tests/support/paths.h"
 #include "tests/support/programs.h"
 
+namespace hugging_face_programs_test {
+
 using Catch::Matchers::Contains;
 using namespace gradus;
 using nlohmann::json;
@@ -348,3 +350,5 @@ TEST_CASE("generate: ids outside the tokenizer are never sampled", "[hugging_fac
                     Contains("generate: expected vocab from 0 to 9, got 10"));
   CHECK_THROWS_WITH(models::generate(model, {1}, {.vocab = -1}), Contains("got -1"));
 }
+
+}  // namespace hugging_face_programs_test

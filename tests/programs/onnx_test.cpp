@@ -17,6 +17,8 @@
 #include "gradus/nn/finetune/lora.h"
 #include "tests/support/programs.h"
 
+namespace onnx_test {
+
 using Catch::Matchers::Contains;
 using namespace gradus;
 
@@ -176,3 +178,5 @@ TEST_CASE("convert: to ONNX, with an image model's statistics", "[onnx][programs
                       "captioner, digit-net, got \"transformer\""));
   CHECK_FALSE(std::filesystem::exists(other));
 }
+
+}  // namespace onnx_test

@@ -18,6 +18,8 @@
 #include "tests/support/compare.h"
 #include "tests/support/train_bench.h"
 
+namespace page_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 
@@ -444,3 +446,5 @@ TEST_CASE("an answer about images: the most confident mistakes first", "[page]")
   CHECK(answer["first"].size() == 3);
   CHECK(answer["first"][0]["map"] == Json::parse("[1.0]"));
 }
+
+}  // namespace page_test

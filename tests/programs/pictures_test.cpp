@@ -14,6 +14,8 @@
 #include "tests/support/compare.h"
 #include "tests/support/temporary_folder.h"
 
+namespace pictures_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Matchers::Contains;
@@ -453,3 +455,5 @@ TEST_CASE("the layers of a trace are stacked into one tensor", "[pictures]") {
   CHECK_THROWS_AS(stacked_layers({a}, 2), Error);
   CHECK_THROWS_AS(stacked_layers({a, rand({2, 1, 4, 5})}), Error);
 }
+
+}  // namespace pictures_test

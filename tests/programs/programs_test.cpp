@@ -7,6 +7,8 @@
 
 #include "gradus/gradus.h"
 
+namespace programs_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -223,3 +225,5 @@ TEST_CASE("generate: each option reaches the text") {
              {.tokens = 50, .sampling = sampling, .seed = 12, .stop_token = text[20]});
   check_text("--temperature 0 --tokens 9", {.tokens = 9, .sampling = {.temperature = 0}});
 }
+
+}  // namespace programs_test

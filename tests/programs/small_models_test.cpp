@@ -10,6 +10,8 @@
 #include "gradus/core/ops/ops.h"
 #include "tests/support/programs.h"
 
+namespace small_models_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 
@@ -180,3 +182,5 @@ TEST_CASE("images are tiled row by row", "[pictures]") {
   CHECK(grid.to_vector<int>() == std::vector<int>{0,  1,  4,  5,  8,  9,  2,  3,  6,  7,  10, 11,
                                                   12, 13, 16, 17, 20, 21, 14, 15, 18, 19, 22, 23});
 }
+
+}  // namespace small_models_test

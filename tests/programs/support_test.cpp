@@ -15,6 +15,8 @@
 #include "gradus/core/ops/factories.h"
 #include "tests/support/programs.h"
 
+namespace support_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -448,3 +450,5 @@ TEST_CASE("the log of losses: knows the best even without its row, and checks it
   read.add({8, 2, 2});
   CHECK(read.best()->step == 8);
 }
+
+}  // namespace support_test

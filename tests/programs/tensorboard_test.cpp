@@ -5,6 +5,8 @@
 
 #include "tests/support/train_bench.h"
 
+namespace tensorboard_test {
+
 namespace {
 
 using Scalars = std::map<std::string, std::map<int64_t, double>>;  // by tag and step
@@ -149,3 +151,5 @@ TEST_CASE("--tensorboard: records after the checkpoint are replaced") {
   REQUIRE(run("train_gpt", "--resume --steps 6 --tensorboard" + bench.out()).status == 0);
   check_log(bench);
 }
+
+}  // namespace tensorboard_test

@@ -6,6 +6,8 @@
 #include "tests/support/compare.h"
 #include "tests/support/image_bench.h"
 
+namespace train_caption_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Matchers::Contains;
@@ -118,3 +120,5 @@ TEST_CASE("swapping a caption's shapes keeps its meaning") {
     CHECK((swapped == caption) == (caption.size() < 20));
   }
 }
+
+}  // namespace train_caption_test

@@ -3,6 +3,8 @@
 #include "gradus/core/files/safetensors.h"
 #include "tests/support/train_bench.h"
 
+namespace train_checkpoint_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -158,3 +160,5 @@ TEST_CASE("train_gpt: the learning rate and its schedule may change on resume") 
   CHECK_FALSE(again.output.find("--lr") != std::string::npos);
   CHECK(bench.rows("out/steps.csv").back()[2] == 0.1875);  // halfway from lr to min_lr
 }
+
+}  // namespace train_checkpoint_test

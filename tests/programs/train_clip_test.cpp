@@ -8,6 +8,8 @@
 #include "tests/support/compare.h"
 #include "tests/support/image_bench.h"
 
+namespace train_clip_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Matchers::Contains;
@@ -81,3 +83,5 @@ TEST_CASE("train_clip refuses bad data and options, and writes nothing") {
           "--context 5: the longest caption has 10 tokens");
   CHECK(!bench.has("out"));
 }
+
+}  // namespace train_clip_test

@@ -10,6 +10,8 @@
 #include "gradus/nn/nn.h"
 #include "tests/support/programs.h"
 
+namespace train_digits_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 
@@ -179,3 +181,5 @@ TEST_CASE("a model folder takes any model that describes its configuration", "[f
   config = {.scale = std::nan("")};
   CHECK_THROWS_WITH(Own::fields(config).check("Own"), Contains("scale"));
 }
+
+}  // namespace train_digits_test

@@ -6,6 +6,8 @@
 #include "tests/support/compare.h"
 #include "tests/support/image_bench.h"
 
+namespace train_encoder_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Matchers::Contains;
@@ -149,3 +151,5 @@ TEST_CASE("train_cnn_attention: trains, draws attention maps, resumes; classify 
   INFO(said.output);
   CHECK(said.status == 0);
 }
+
+}  // namespace train_encoder_test

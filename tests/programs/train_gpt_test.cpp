@@ -16,6 +16,8 @@
 #include "gradus/optim/optim.h"
 #include "tests/support/train_bench.h"
 
+namespace train_gpt_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -366,3 +368,5 @@ TEST_CASE("train_gpt: every training option takes effect", "[fused]") {
     CHECK(got[i].second.to_vector<float>() == expected[i].second.to_vector<float>());
   CHECK(bench.rows("out/loss.csv").size() == 4);  // steps 0, 3, 6 and 7
 }
+
+}  // namespace train_gpt_test

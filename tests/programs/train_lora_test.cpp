@@ -3,6 +3,8 @@
 #include "gradus/models/models.h"
 #include "tests/support/train_bench.h"
 
+namespace train_lora_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 
@@ -109,3 +111,5 @@ TEST_CASE("train_gpt: --lora-weights freezes compressed weights and writes the u
   CHECK_THAT(run("train_gpt", data + " --lora-weights int8" + bench.out("none")).output,
              Contains("--lora-weights holds the frozen weights of updates: expected --lora RANK"));
 }
+
+}  // namespace train_lora_test

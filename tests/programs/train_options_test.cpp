@@ -7,6 +7,8 @@
 #include "gradus/models/models.h"
 #include "tests/support/train_bench.h"
 
+namespace train_options_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -302,3 +304,5 @@ TEST_CASE("train_gpt: --recipe sets the defaults of other flags, and the command
   CHECK_THAT(run("train_gpt", bench.flags + " --recipe slow" + bench.out("none")).output,
              Contains("--recipe"));
 }
+
+}  // namespace train_options_test

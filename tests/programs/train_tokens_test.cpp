@@ -9,6 +9,8 @@
 #include "gradus/models/models.h"
 #include "tests/support/train_bench.h"
 
+namespace train_tokens_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -469,3 +471,5 @@ TEST_CASE("train_gpt: --tokenizer takes that of a folder") {
   std::filesystem::create_directory(bench / "empty");
   CHECK_THAT(message(" --tokenizer '" + (bench / "empty") + "'"), Contains(bench / "empty"));
 }
+
+}  // namespace train_tokens_test

@@ -5,6 +5,8 @@
 #include "gradus/models/models.h"
 #include "tests/support/train_bench.h"
 
+namespace train_translator_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
@@ -230,3 +232,5 @@ TEST_CASE("train_translator: without gnuplot the alignment is a table") {
   CHECK_THAT(line_of(result.output, "alignment: "),
              Contains("out/alignment.csv") && Contains("gnuplot"));
 }
+
+}  // namespace train_translator_test

@@ -7,6 +7,8 @@
 #include "tests/support/compare.h"
 #include "tests/support/image_bench.h"
 
+namespace train_vit_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Matchers::Contains;
@@ -253,3 +255,5 @@ TEST_CASE("pictures of a classifier: counts, shades and attention overlays") {
   CHECK(red[11] == Approx(0.15 + 0.7 * 0.1));
   CHECK_THROWS_WITH(attention_overlay(images, ones({1, 1, 3})), Contains("whose sides divide"));
 }
+
+}  // namespace train_vit_test

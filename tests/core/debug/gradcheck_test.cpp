@@ -8,6 +8,8 @@
 #include "gradus/core/runtime/random.h"
 #include "gradus/core/tensor/autograd.h"
 
+namespace gradcheck_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -245,3 +247,5 @@ TEST_CASE("gradcheck refuses inputs whose elements share memory, and takes axes 
   CHECK(gradcheck(f, {seen({2, 3}, {2, 4})}));
   CHECK(gradcheck(f, {seen({1, 3}, {0, 4})}));
 }
+
+}  // namespace gradcheck_test

@@ -6,6 +6,8 @@
 #include "gradus/core/ops/ops.h"
 #include "gradus/core/tensor/tensor.h"
 
+namespace print_test {
+
 using namespace gradus;
 using namespace gradus::core;
 
@@ -82,3 +84,5 @@ TEST_CASE("printing: large tensors show the ends of their axes", "[tensor]") {
   x.slice(0, 3, 1997).fill_(1e-9);
   CHECK(x.requires_grad_().to_string() == "[0.0, 0.0, 0.0, ..., 0.0, 0.0, 0.0]  float32 (2000,)");
 }
+
+}  // namespace print_test

@@ -14,6 +14,8 @@
 #include "gradus/core/ops/factories.h"
 #include "tests/support/temporary_folder.h"
 
+namespace file_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -182,3 +184,5 @@ TEST_CASE("threads and processes may write one file at the same time", "[file]")
   CHECK(last == content(last[0] - 'a'));
   CHECK(folder.files() == 1);
 }
+
+}  // namespace file_test

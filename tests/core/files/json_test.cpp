@@ -7,6 +7,8 @@
 
 #include "gradus/core/runtime/error.h"
 
+namespace json_test {
+
 using gradus::internal::json_text;
 using gradus::internal::parse_json;
 using gradus::internal::shown;
@@ -40,3 +42,5 @@ TEST_CASE("json: errors give the byte, or the key and what it holds", "[json]") 
   CHECK_THROWS_WITH(json_text(object, "size"), "expected a string for size, got 3");
   CHECK_THROWS_WITH(json_text(json{1, 2}, "size"), "expected a JSON object, got [1,2]");
 }
+
+}  // namespace json_test

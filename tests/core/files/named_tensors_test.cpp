@@ -6,6 +6,8 @@
 #include "gradus/nn/module.h"
 #include "gradus/optim/optim.h"
 
+namespace named_tensors_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -116,3 +118,5 @@ TEST_CASE("load_named: mismatched shapes throw even if not strict", "[named_tens
   ten.emplace_back("10", ones({1}));
   CHECK_THROWS_WITH(load_named("load", ten, {}), Contains(", 9 and 1 more"));
 }
+
+}  // namespace named_tensors_test

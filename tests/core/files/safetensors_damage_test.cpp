@@ -7,6 +7,8 @@
 #include "tests/support/safetensors_bytes.h"
 #include "tests/support/temporary_folder.h"
 
+namespace safetensors_damage_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 
@@ -102,3 +104,5 @@ TEST_CASE("safetensors refuses data that do not match the entries", "[safetensor
   refused(file_of(two("[0,4]", "[4,8]"), eight + "d"), "expected 8 bytes of data, got 9");
   refused(file_of(two("[0,4]", "[4,8]"), "ddddddd"), "do not lie within the 7 bytes");
 }
+
+}  // namespace safetensors_damage_test

@@ -16,6 +16,8 @@
 #include "tests/support/safetensors_bytes.h"
 #include "tests/support/temporary_folder.h"
 
+namespace safetensors_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -397,3 +399,5 @@ TEST_CASE("safetensors: loaded tensors map the file, and writing to them does no
   CHECK(load_safetensors(path).tensors.at(0).second.to_vector<float>() ==
         std::vector<float>{1.5f, -2});
 }
+
+}  // namespace safetensors_test

@@ -15,6 +15,8 @@
 #include "gradus/core/runtime/parallel.h"
 #include "gradus/core/runtime/random.h"
 
+namespace blas_test {
+
 extern "C" __attribute__((weak)) void openblas_set_num_threads(int);
 
 using namespace gradus;
@@ -255,3 +257,5 @@ TEST_CASE("describe names the BLAS and its kernels", "[blas]") {
   const std::string before = text.substr(name, text.find(';', name) - name);
   CHECK(text.find("kernels " + before + ':') == std::string::npos);
 }
+
+}  // namespace blas_test

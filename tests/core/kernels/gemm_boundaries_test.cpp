@@ -13,6 +13,8 @@
 #include "gradus/core/runtime/parallel.h"
 #include "gradus/core/runtime/random.h"
 
+namespace gemm_boundaries_test {
+
 using namespace gradus;
 using namespace gradus::core;
 
@@ -219,3 +221,5 @@ TEST_CASE("gemm: a matrix times a vector is right over several blocks and shares
     for (int64_t n : {1, 15, 16, 17, 33}) sizes.push_back({1, n, k}), sizes.push_back({n, 1, k});
   check_sizes(sizes);
 }
+
+}  // namespace gemm_boundaries_test

@@ -14,6 +14,8 @@
 
 #include "gradus/core/runtime/parallel.h"
 
+namespace math_test {
+
 using namespace gradus;
 
 namespace {
@@ -275,3 +277,5 @@ TEST_CASE("the kernels' double overloads equal the standard library's functions"
             slope([](double v) { return kernel::gelu_tanh_with_slope(v).value; }));
   }
 }
+
+}  // namespace math_test

@@ -5,6 +5,8 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+namespace product_test {
+
 using namespace gradus;
 using namespace gradus::kernel;
 
@@ -103,3 +105,5 @@ TEST_CASE("choose_product: attention, convolution, recurrent layers and compress
 
   CHECK(choose({.operands = ProductOperands::packed}) == ProductKernel::packed_panel);
 }
+
+}  // namespace product_test

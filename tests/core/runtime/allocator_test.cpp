@@ -20,6 +20,8 @@
 #include "gradus/core/tensor/tensor.h"
 #include "tests/support/child.h"
 
+namespace allocator_test {
+
 using namespace gradus;
 using namespace gradus::core;
 
@@ -320,3 +322,5 @@ TEST_CASE("scratch memory can be written and read", "[memory]") {
 
 // Is destroyed after static variables that tests create, and must not crash then.
 static const Storage outlives_everything(4096);
+
+}  // namespace allocator_test

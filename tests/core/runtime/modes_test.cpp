@@ -10,6 +10,8 @@
 #include "gradus/core/core.h"
 #include "gradus/core/runtime/parallel.h"
 
+namespace modes_test {
+
 using namespace gradus;
 using namespace gradus::core;
 
@@ -81,3 +83,5 @@ TEST_CASE("a loop's workers see the modes of the thread that runs it", "[modes]"
   CHECK(count([] { return grad_enabled() && is_training(); }) == 64);
   set_num_threads(before);
 }
+
+}  // namespace modes_test

@@ -8,6 +8,8 @@
 #include "gradus/optim/optim.h"
 #include "tests/support/child.h"
 
+namespace out_of_memory_test {
+
 using namespace gradus;
 
 #if defined(__linux__)
@@ -90,3 +92,5 @@ TEST_CASE("a product for which BLAS has no memory throws", "[memory][fork]") {
         }) == 0);
 }
 #endif
+
+}  // namespace out_of_memory_test

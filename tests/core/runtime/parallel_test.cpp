@@ -21,6 +21,8 @@
 #include "gradus/core/runtime/error.h"
 #include "gradus/core/runtime/profiler.h"
 
+namespace parallel_test {
+
 using namespace gradus;
 using namespace gradus::core;
 
@@ -353,3 +355,5 @@ TEST_CASE("a profile's table has one line per op, the most expensive first, and 
   CHECK(total[6] == "100.0%");
   CHECK(shares == Approx(100).margin(0.2));
 }
+
+}  // namespace parallel_test

@@ -10,6 +10,8 @@
 #include "gradus/core/core.h"
 #include "gradus/core/runtime/random.h"
 
+namespace random_ranges_test {
+
 using namespace gradus;
 using namespace gradus::core;
 
@@ -276,3 +278,5 @@ TEST_CASE("randint fills ranges beyond 32 bits and at the ends of int64", "[rand
     CHECK(odd == Approx(n / 2).margin(350));
   }
 }
+
+}  // namespace random_ranges_test

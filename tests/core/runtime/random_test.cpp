@@ -10,6 +10,8 @@
 #include "gradus/core/runtime/error.h"
 #include "gradus/core/tensor/tensor.h"
 
+namespace random_test {
+
 using namespace gradus;
 using namespace gradus::core;
 
@@ -88,3 +90,5 @@ TEST_CASE("uniform numbers lie in [0, 1) and fill it", "[random]") {
   CHECK(sum / n == Approx(0.5).margin(0.005));
   CHECK(squares / n == Approx(1.0 / 3).margin(0.005));
 }
+
+}  // namespace random_test

@@ -12,6 +12,8 @@
 
 #include "gradus/core/runtime/parallel.h"
 
+namespace threads_test {
+
 using namespace gradus;
 
 namespace {
@@ -92,3 +94,5 @@ TEST_CASE("in_parallel_region: inside loops that run on several threads", "[thre
     CHECK_FALSE(in_parallel_region());
   }
 }
+
+}  // namespace threads_test

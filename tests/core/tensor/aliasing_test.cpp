@@ -6,6 +6,8 @@
 #include "gradus/gradus.h"
 #include "tests/support/compare.h"
 
+namespace aliasing_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -139,3 +141,5 @@ TEST_CASE("a hook may not hold its own tensor, but may hold another") {
   }
   CHECK(memory_stats().live == before);
 }
+
+}  // namespace aliasing_test

@@ -8,6 +8,8 @@
 #include "gradus/core/tensor/reuse.h"
 #include "tests/core/tensor/autograd_test.h"
 
+namespace autograd_rules_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::internal;
@@ -358,3 +360,5 @@ TEST_CASE("AnomalyMode finds infinities and NaN in either dtype, in grad and cre
     CHECK_FALSE(x.grad().defined());
   }
 }
+
+}  // namespace autograd_rules_test

@@ -8,6 +8,8 @@
 
 #include "gradus/core/runtime/random.h"
 
+namespace autograd_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -437,3 +439,5 @@ TEST_CASE("several threads may run their own graphs", "[autograd][fused]") {
   for (std::thread& thread : threads) thread.join();
   CHECK(got == expected);
 }
+
+}  // namespace autograd_test

@@ -7,6 +7,8 @@
 
 #include "gradus/core/ops/factories.h"
 
+namespace checks_test {
+
 using namespace gradus;
 using core::check_shape;
 
@@ -67,3 +69,5 @@ TEST_CASE("messages: the same in a program with another locale", "[checks]") {
   CHECK_THAT(shape, Catch::Contains("(1234, 2)"));
   CHECK_THAT(number, Catch::Contains("1234.5"));
 }
+
+}  // namespace checks_test

@@ -6,6 +6,8 @@
 #include "tests/golden/golden.h"
 #include "tests/support/compare.h"
 
+namespace derivatives_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 
@@ -194,3 +196,5 @@ TEST_CASE("derivatives: errors name the function and what is wrong") {
   CHECK(error_of([&] { jacobian([](const Tensor& at) { return at; }, deep); }) ==
         "jacobian: y (1, 1, 1, 1, 1) and x (1, 1, 1, 1, 1) have more than 8 axes together");
 }
+
+}  // namespace derivatives_test

@@ -8,6 +8,8 @@
 #include "gradus/gradus.h"
 #include "tests/support/compare.h"
 
+namespace misuse_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Contains;
@@ -189,3 +191,5 @@ TEST_CASE("optimisers skip frozen parameters, and name a parameter that they ref
   optim::SGD({first, second});  // adjacent slices do not overlap
   optim::SGD({second, first});
 }
+
+}  // namespace misuse_test

@@ -6,6 +6,8 @@
 #include "gradus/gradus.h"
 #include "tests/support/compare.h"
 
+namespace operators_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Contains;
@@ -259,3 +261,5 @@ TEST_CASE("an in-place op returns a handle that stays valid") {
   static_assert(!std::is_constructible_v<Tensor, int> &&
                 !std::is_constructible_v<Tensor, std::nullptr_t>);
 }
+
+}  // namespace operators_test

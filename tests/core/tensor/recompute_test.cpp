@@ -11,6 +11,8 @@
 #include "gradus/core/ops/attention.h"
 #include "tests/core/tensor/autograd_test.h"
 
+namespace recompute_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -551,3 +553,5 @@ TEST_CASE("recompute: a chain of 20,000 calls is destroyed without recursion", "
   }
   CHECK(live() == before);
 }
+
+}  // namespace recompute_test

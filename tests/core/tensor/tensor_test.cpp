@@ -11,6 +11,8 @@
 #include "gradus/core/tensor/autograd.h"
 #include "tests/support/compare.h"
 
+namespace tensor_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -433,3 +435,5 @@ TEST_CASE("default arguments of ops", "[tensor]") {
   CHECK(scaled_dot_product_attention(q.reshape({1, 1, 4}), k, v).item() ==
         Approx(1 / (1 + std::exp(-1))));
 }
+
+}  // namespace tensor_test

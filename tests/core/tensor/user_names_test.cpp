@@ -5,6 +5,8 @@
 #include <catch2/catch.hpp>
 #include <stack>
 
+namespace user_names_test {
+
 using namespace std;
 using namespace gradus;
 
@@ -64,3 +66,5 @@ TEST_CASE("common names remain free for users") {
   CHECK(gradus::stack({x, x}).shape() == Shape{2, 2});
   CHECK(core::empty({3}).shape() == Shape{3});
 }
+
+}  // namespace user_names_test

@@ -11,6 +11,8 @@
 #include "gradus/models/c/handles.h"
 #include "tests/support/compare.h"
 
+namespace c_tensor_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Matchers::Contains;
@@ -151,3 +153,5 @@ TEST_CASE("C: each kind of exception has its code") {
   CHECK(guarded([] {}) == GRADUS_OK);  // the last message stays
   CHECK_THAT(gradus_last_error(), Contains("unknown type"));
 }
+
+}  // namespace c_tensor_test

@@ -15,6 +15,8 @@
 #include "gradus/models/mae.h"
 #include "tests/support/temporary_folder.h"
 
+namespace gradus_test {
+
 using namespace gradus;
 using Catch::Contains;
 
@@ -395,3 +397,5 @@ TEST_CASE("C: folders that are refused") {
                 "expected a model of kind gpt or vit, got mae");
   CHECK((out == nullptr && tokenizer == nullptr));
 }
+
+}  // namespace gradus_test

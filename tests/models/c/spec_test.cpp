@@ -8,6 +8,8 @@
 #include "gradus/optim/optim.h"
 #include "tests/golden/golden.h"
 
+namespace spec_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 
@@ -157,3 +159,5 @@ TEST_CASE("C: missing and surplus words of descriptions are refused") {
     CHECK_THROWS_WITH(models::internal::make_optimizer(module, (rule + " colour=1").c_str()),
                       Contains(rule + ": unknown option or given twice: colour"));
 }
+
+}  // namespace spec_test

@@ -10,6 +10,8 @@
 #include "tests/support/safetensors_bytes.h"
 #include "tests/support/temporary_folder.h"
 
+namespace checkpoint_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 
@@ -88,3 +90,5 @@ TEST_CASE("a checkpoint whose optimiser does not fit leaves the average as it wa
                     Contains(path + ": AdamW: "));
   check_same_bits<float>(other_average.means()[0], mean);
 }
+
+}  // namespace checkpoint_test

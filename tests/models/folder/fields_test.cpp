@@ -12,6 +12,8 @@
 #include "tests/support/compare.h"
 #include "tests/support/temporary_folder.h"
 
+namespace fields_test {
+
 using namespace gradus;
 using gradus::testing::error_of;
 using models::Field, models::Fields;
@@ -128,3 +130,5 @@ TEST_CASE("a GPT's config.json of the first version lacks all later fields", "[f
                          .activation = Activation::relu};
   CHECK(models::GPT::fields(got).to_json() == models::GPT::fields(want).to_json());
 }
+
+}  // namespace fields_test

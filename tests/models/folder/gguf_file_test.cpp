@@ -13,7 +13,7 @@
 
 using Catch::Matchers::Contains;
 
-namespace gradus::testing {
+namespace gradus::testing::gguf_file_test {
 namespace {
 
 using namespace models;
@@ -205,4 +205,4 @@ TEST_CASE("GGUF: tensors that are written in several pieces", "[gguf]") {
   }
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::gguf_file_test

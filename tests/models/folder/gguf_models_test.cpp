@@ -11,7 +11,7 @@
 
 using Catch::Matchers::Contains;
 
-namespace gradus::testing {
+namespace gradus::testing::gguf_models_test {
 namespace {
 
 using namespace models;
@@ -155,4 +155,4 @@ TEST_CASE("is_gguf looks at the first four bytes", "[gguf]") {
   CHECK_FALSE(is_gguf(folder / "y"));
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::gguf_models_test

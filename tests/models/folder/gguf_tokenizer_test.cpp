@@ -15,7 +15,7 @@
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 
-namespace gradus::testing {
+namespace gradus::testing::gguf_tokenizer_test {
 namespace {
 
 using namespace models;
@@ -223,4 +223,4 @@ TEST_CASE("GGUF: pieces with other scores or too long a token are refused", "[gg
         "metadata \"tokenizer.ggml.bos_token_id\": expected a token, got null");
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::gguf_tokenizer_test

@@ -12,7 +12,7 @@
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 
-namespace gradus::testing {
+namespace gradus::testing::hugging_face_errors_test {
 namespace {
 
 /// Checks that the golden model with these changes to its configuration is refused.
@@ -398,4 +398,4 @@ TEST_CASE("Hugging Face: nothing is saved that would be read as something else",
   CHECK_FALSE(folder.has("no"));
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::hugging_face_errors_test

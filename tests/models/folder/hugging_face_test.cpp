@@ -16,7 +16,7 @@
 
 using Catch::Matchers::Contains;
 
-namespace gradus::testing {
+namespace gradus::testing::hugging_face_test {
 namespace {
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -394,4 +394,4 @@ TEST_CASE("Hugging Face: a ViT is written back unchanged", "[hugging_face]") {
                     Contains("has pooling token, this model has mean"));
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::hugging_face_test

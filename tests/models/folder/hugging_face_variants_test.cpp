@@ -7,7 +7,7 @@
 #include "gradus/models/vit.h"
 #include "tests/models/folder/hugging_face_folders.h"
 
-namespace gradus::testing {
+namespace gradus::testing::hugging_face_variants_test {
 namespace {
 
 using models::GPT, models::GPTConfig;
@@ -96,4 +96,4 @@ TEST_CASE("Hugging Face: names of files of weights may have spaces", "[hugging_f
   CHECK_NOTHROW(models::load_model<models::ViT>(copy.dir));
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::hugging_face_variants_test

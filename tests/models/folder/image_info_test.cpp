@@ -6,6 +6,8 @@
 #include "gradus/core/files/file.h"
 #include "tests/support/temporary_folder.h"
 
+namespace image_info_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 
@@ -76,3 +78,5 @@ TEST_CASE("preprocessor_config.json: images from 0 to 1, normalised or not", "[f
     CHECK_THROWS_WITH(load(R"({"rescale_factor": )" + factor + ", " + stats + "}"),
                       Contains(path + ": rescale_factor: expected 1/255, got " + factor));
 }
+
+}  // namespace image_info_test

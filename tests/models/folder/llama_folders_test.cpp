@@ -14,7 +14,7 @@
 
 using Catch::Matchers::Contains;
 
-namespace gradus::testing {
+namespace gradus::testing::llama_folders_test {
 namespace {
 
 using models::GPT, models::GPTConfig;
@@ -391,4 +391,4 @@ TEST_CASE("rotary positions: Llama 3.1's frequencies by hand", "[nn]") {
   CHECK_THROWS_WITH(nn::MultiHeadAttention(8, shared), Contains("positions"));
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::llama_folders_test

@@ -9,6 +9,8 @@
 #include "gradus/models/gpt.h"
 #include "tests/support/temporary_folder.h"
 
+namespace text_info_test {
+
 using namespace gradus;
 
 TEST_CASE("text.json: what it must hold", "[hugging_face]") {
@@ -67,3 +69,5 @@ TEST_CASE("a classifier's folder with Hugging Face's default labels has no names
   models::save_hugging_face(folder / "", classifier, {.text = &named});
   CHECK(models::load_text_info(folder / "") == named);
 }
+
+}  // namespace text_info_test

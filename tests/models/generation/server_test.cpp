@@ -7,6 +7,8 @@
 #include "gradus/core/core.h"
 #include "tests/support/compare.h"
 
+namespace server_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 using models::GPT, models::Server;
@@ -217,3 +219,5 @@ TEST_CASE("a text's logits have the same bits in a batch as alone", "[server][fu
   const Tensor together = decoder.next_logits(full({5, 1}, 3, int64));
   CHECK(together.to(float64).to_vector<double>() == cat(alone, 0).to(float64).to_vector<double>());
 }
+
+}  // namespace server_test
