@@ -14,6 +14,7 @@ import argparse
 import concurrent.futures
 import functools
 import glob
+import itertools
 import json
 import os
 import queue
@@ -228,7 +229,7 @@ class Coverage:
         link = os.path.splitext(data)[0] + ".gcno"
         if not os.path.exists(link):
             os.symlink(notes, link)
-        found = subprocess.run(["gcov", "--json-format", "--stdout", data], cwd=TREE, capture_output=True, check=False)
+        found = subprocess.run(["gcov", "-r", "--json-format", "--stdout", data], cwd=TREE, capture_output=True, check=False)
         lines = {}
         for file in json.loads(found.stdout or "{}").get("files", []):
             name = re.sub(r"^(\./)?(build/include/gradus/)?", "", file["file"])
@@ -259,6 +260,8 @@ class Coverage:
             return 0 if test in self.slow else best
 
         stem = os.path.splitext(os.path.basename(path))[0]
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(lambda pair: self.executed(*pair), itertools.product(self.seconds, units)))
         ranks = {t: rank(t) for t in self.seconds if t not in self.failing}
         return sorted((t for t in ranks if ranks[t] < 2),
                       key=lambda t: (not t.startswith(stem), ranks[t], self.seconds[t]))
@@ -335,7 +338,11 @@ def plant(text, i, fault, span):
 
 
 class Planted:
-    """A context in which the copy holds a changed file. At its end the file and its objects are as before."""
+    """A context in which the copy holds a changed file. At its end the file and its objects are as before.
+
+    The file keeps its time, so that make compiles the library's objects, which are gone, and no test: of an inline
+    function the linker takes the library's instance.
+    """
 
     def __init__(self, path, text):
         self.path, self.text, self.original = path, text, read(path)
@@ -345,8 +352,15 @@ class Planted:
         for name in self.objects:
             with open(os.path.join(TREE, name), "rb") as f:
                 self.objects[name] = f.read()
-        write(self.path, self.text)
+            os.remove(os.path.join(TREE, name))
+        self.replace(self.text)
         return self
+
+    def replace(self, text):
+        path = os.path.join(TREE, self.path)
+        times = os.stat(path)
+        write(self.path, text)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     def same_code(self):
         for name, before in self.objects.items():
@@ -356,7 +370,7 @@ class Planted:
         return True
 
     def __exit__(self, *_):
-        write(self.path, self.original)
+        self.replace(self.original)
         for name, content in self.objects.items():
             with open(os.path.join(TREE, name), "wb") as f:
                 f.write(content)
