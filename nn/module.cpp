@@ -160,9 +160,10 @@ void Module::initialise(
 }
 
 void Module::requires_grad_(bool on) {
-  for (const auto& [name, p] : named_parameters()) {
+  for (const auto& [name, p] : named_parameters())
     check(!on || is_floating(p.dtype()), "module.requires_grad_: '", name, "' is ", p.dtype(),
           ", which has no gradient");
+  for (const Tensor& p : parameters()) {
     p.requires_grad_(on);
     if (!on) p.set_grad({});
   }

@@ -162,7 +162,7 @@ Tensor pow(const Tensor& a, const Tensor& b) {
 }
 
 Tensor pow(const Tensor& x, double p) {
-  if (p == 2) return x * x;
+  if (p == 2 && is_floating(x.dtype())) return x * x;
   return unary(
       "pow_scalar", x, saves_input(0),
       [p](auto v) { return std::pow(v, static_cast<decltype(v)>(p)); },

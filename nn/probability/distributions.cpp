@@ -104,7 +104,7 @@ Categorical Categorical::from_probabilities(const Tensor& probabilities) {
   check_each("Categorical", "finite probabilities >= 0", probabilities,
              (probabilities >= 0) & (probabilities < INFINITY));
   const Tensor total = sum(probabilities, -1, keepdim), zero = probabilities == 0;
-  check_each("Categorical", "a positive sum of each row", total, total > 0);
+  check_each("Categorical", "a finite sum > 0 per row", total, (total > 0) & (total < INFINITY));
   const Tensor logs = masked_fill(log(masked_fill(probabilities, zero, 1)), zero, -INFINITY);
   return Categorical(logs - log(total));
 }

@@ -7,6 +7,8 @@
 #include "tests/support/compare.h"
 #include "tests/support/temporary_folder.h"
 
+namespace chat_template_test {
+
 using namespace gradus;
 using Catch::Matchers::Contains;
 using models::chat_template, models::encode_chat, models::find_chat_template;
@@ -104,6 +106,19 @@ TEST_CASE("a conversation begins with one <s>, and adjacent texts are encoded to
   CHECK(three.answers == std::vector<bool>{false, false, true, true, false});
 }
 
+TEST_CASE("a system message alone is written, also where it belongs to a user's message",
+          "[chat]") {
+  for (const std::string name : {"plain", "llama2", "mistral"}) {
+    CAPTURE(name);
+    const WholeTexts tokenizer;
+    const auto tokens =
+        encode_chat(tokenizer, chat_template(name), {{"system", "Be brief."}}, false);
+    REQUIRE(tokenizer.texts.size() == 1);
+    CHECK_THAT(tokenizer.texts[0], Contains("Be brief."));
+    CHECK(tokens.answers == std::vector<bool>(tokens.ids.size(), false));
+  }
+}
+
 TEST_CASE("a conversation that cannot be written is refused", "[chat]") {
   const auto tokenizer = characters({});
   auto error = [&](const models::Conversation& conversation, bool ask = false) {
@@ -167,3 +182,5 @@ TEST_CASE("what ends an answer is a special token or an empty line", "[chat]") {
   CHECK(end_of_answer(chat_template("chatml")) == "<|im_end|>");
   CHECK(end_of_answer(chat_template("llama2")) == "</s>");
 }
+
+}  // namespace chat_template_test

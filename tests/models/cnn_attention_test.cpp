@@ -11,7 +11,7 @@
 using Catch::Matchers::Contains;
 using gradus::models::CNNAttention;
 
-namespace gradus::testing {
+namespace gradus::testing::cnn_attention_test {
 
 namespace {
 /// The model of the golden file.
@@ -135,4 +135,4 @@ TEST_CASE("SimCLR: trains a CNN as well as a ViT", "[simclr]") {
                     Contains("config.json"));
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::cnn_attention_test

@@ -9,6 +9,8 @@
 #include "tests/golden/golden.h"
 #include "tests/support/compare.h"
 
+namespace distributions_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using nn::Bernoulli;
@@ -371,7 +373,11 @@ TEST_CASE("distributions: errors name what is wrong, before anything is drawn") 
       {[&] {
          Categorical::from_probabilities(tensor({{1, 0}, {0, 0}}));
        },
-       "Categorical: expected a positive sum of each row, got 0 at position 1"},
+       "Categorical: expected a finite sum > 0 per row, got 0 at position 1"},
+      {[&] {
+         Categorical::from_probabilities(tensor({3e38, 3e38}));
+       },
+       "Categorical: expected a finite sum > 0 per row, got inf"},
       {[&] {
          classes.log_prob(tensor({0, 3}, int64));
        },
@@ -422,3 +428,5 @@ TEST_CASE("distributions: errors name what is wrong, before anything is drawn") 
   }
   CHECK(default_generator().state().counter == counter);
 }
+
+}  // namespace distributions_test

@@ -12,6 +12,8 @@
 #include "tests/golden/golden.h"
 #include "tests/support/compare.h"
 
+namespace module_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using Catch::Matchers::Contains;
@@ -282,6 +284,14 @@ TEST_CASE("to() compresses what only linear layers and embeddings read", "[nn][c
   CHECK(net.num_parameters() == Net().num_parameters());
 }
 
+TEST_CASE("requires_grad_() refuses a compressed parameter, with nothing changed", "[nn]") {
+  nn::Sequential net{nn::LayerNorm(32), nn::Linear(32, 8)};
+  net.to(int8);
+  net.requires_grad_(false);
+  CHECK_THROWS_WITH(net.requires_grad_(), Contains("'1.weight' is int8, which has no gradient"));
+  for (const Tensor& p : net.parameters()) CHECK_FALSE(p.requires_grad());
+}
+
 TEST_CASE("to() names the parameter that cannot be compressed, and changes nothing", "[nn]") {
   nn::Sequential net{nn::Linear(2, 3), nn::Linear(3, 2)};
   const NoGrad no_grad;
@@ -318,3 +328,5 @@ TEST_CASE("parts of a compressed linear layer's output", "[nn][compression]") {
   const Tensor x = randn({3, 40});
   CHECK(gradus::testing::difference(layer.rows(x, 2, 7), layer(x).slice(1, 2, 7)) < 1e-6);
 }
+
+}  // namespace module_test

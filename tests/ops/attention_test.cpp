@@ -9,6 +9,8 @@
 #include "tests/ops/attention_formula.h"
 #include "tests/support/compare.h"
 
+namespace attention_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -211,6 +213,18 @@ TEST_CASE("attention: empty axes") {
   run({.value_dim = 0});
 }
 
+TEST_CASE("attention: with heads of size 0, each query takes the mean of the values") {
+  const Tensor values = randn({1, 1, 5, 2}, float64);
+  for (const int64_t queries : {1, 3, 4, 70}) {
+    CAPTURE(queries);
+    const NoGrad no_grad;
+    empty({queries * 5}, float64).fill_(1e3);  // what a kernel would find in its scratch memory
+    const Tensor y = scaled_dot_product_attention(empty({1, 1, queries, 0}, float64),
+                                                  empty({1, 1, 5, 0}, float64), values);
+    CHECK(difference(y, mean(values, 2, keepdim).expand(y.shape())) < 1e-15);
+  }
+}
+
 TEST_CASE("self_attention equals attention on its q, k and v") {
   const Dtype dtype = GENERATE(float64, float32);
   const int64_t kv_heads = GENERATE(4, 2, 1);
@@ -368,3 +382,5 @@ TEST_CASE("attention: invalid arguments are refused") {
           self_attention(zeros({2, 5, 24}), 2, 2, {.mask = zeros({4, 5})});
         }) == "self_attention: expected a mask that broadcasts to (2, 2, 5, 5), got (4, 5)");
 }
+
+}  // namespace attention_test

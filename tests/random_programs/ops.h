@@ -77,7 +77,6 @@ struct Op {
   Propose propose;
   Margin margin = nullptr;
   bool detaches = false;  ///< no gradient flows through it
-  bool exact = true;      ///< false: float64 and float32 outputs differ by more than rounding
 };
 
 const std::vector<Op>& all_ops();

@@ -133,7 +133,8 @@ constexpr ProductKernel choose_product(const ProductShape& p, Dtype dtype,
       return ProductKernel::packed_panel;
     case ProductOperands::tiles:
       // Dot products round differently from tiles, so a recomputed product stays with tiles.
-      return p.m < few_queries && !p.recomputed ? ProductKernel::row_dots : ProductKernel::tile;
+      return p.m < few_queries && p.k > 0 && !p.recomputed ? ProductKernel::row_dots
+                                                           : ProductKernel::tile;
     case ProductOperands::windows:
       if (!p.disjoint) return ProductKernel::window;
       break;  // the windows are copied into a matrix

@@ -145,7 +145,7 @@ ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& form,
   for (const Message& message : conversation) {
     check_message(form, message, before);
     before = message.role;
-    if (before == "system" && form.system_in_user) {
+    if (before == "system" && form.system_in_user && conversation.size() > 1) {
       system = form.system.before + message.content + form.system.after;
       continue;
     }

@@ -161,7 +161,7 @@ std::vector<TextPair> reversal_pairs(int64_t n, uint64_t seed, const ReversalOpt
   const auto& [shortest, longest, alphabet] = options;
   const std::unordered_set<char> letters(alphabet.begin(), alphabet.end());
   check(!alphabet.empty() && letters.size() == alphabet.size() &&
-            std::all_of(alphabet.begin(), alphabet.end(), [](char c) { return c >= 0; }),
+            std::all_of(alphabet.begin(), alphabet.end(), [](unsigned char c) { return c < 128; }),
         "reversal_pairs: expected an alphabet of different ASCII characters, got \"", alphabet,
         "\"");
   check(shortest >= 1 && shortest <= longest && longest <= 1 << 16,

@@ -56,6 +56,8 @@ void encode_f16(const float* x, int64_t n, std::byte* to) {
 void encode_bf16(const float* x, int64_t n, std::byte* to) {
   for (int64_t i = 0; i < n; ++i) {
     const uint16_t upper = kernel::bfloat16_from(x[i]);
+    check((upper & 0x7fffu) != 0x7f80u || std::isinf(x[i]), "element ", x[i],
+          " is beyond the largest bfloat16, 3.39e38");
     std::memcpy(to + 2 * i, &upper, 2);
   }
 }

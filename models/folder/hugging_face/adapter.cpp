@@ -148,7 +148,7 @@ NamedUpdates join_updates(const std::optional<LayerNames>& names, const nn::Modu
       } else if (part != layer.part_names.end()) {
         const size_t i = static_cast<size_t>(part - layer.part_names.begin());
         check_shapes(name, update, layer.parts[i].end - layer.parts[i].begin, layer.weight[1]);
-        by_part[l].emplace(i, update);
+        check(by_part[l].emplace(i, update).second, name, ": this layer has two updates");
       } else {
         continue;
       }

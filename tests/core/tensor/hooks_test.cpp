@@ -5,6 +5,8 @@
 
 #include "tests/core/tensor/autograd_test.h"
 
+namespace hooks_test {
+
 using namespace gradus;
 using namespace gradus::core;
 using namespace gradus::testing;
@@ -29,6 +31,19 @@ TEST_CASE("hooks see the whole gradient and may replace it", "[autograd]") {
   x.remove_hook(id);
   sum(x).backward();
   CHECK(seen.size() == 3);
+}
+
+TEST_CASE("a hook may write to its gradient, also to one that an op expanded", "[autograd]") {
+  const Tensor x = leaf({1, 2, 3}), y = leaf({1, 2, 3});
+  for (const Tensor& t : {x, y})
+    t.register_hook([](const Tensor& g) {
+      g[0].mul_(6);
+      return Tensor();
+    });
+  mean(x).backward();
+  (sum(y) * 0.5).backward();
+  CHECK(values(x.grad()) == Values{2, 1.0 / 3, 1.0 / 3});
+  CHECK(values(y.grad()) == Values{3, 0.5, 0.5});
 }
 
 TEST_CASE("hooks on tensors inside the graph", "[autograd]") {
@@ -393,3 +408,5 @@ TEST_CASE("retain_grad: a non-leaf keeps its gradient") {
   CHECK(values(x.grad()) == Values{2});
   CHECK_THROWS_WITH(ones({2}).retain_grad(), "retain_grad: the tensor does not require grad");
 }
+
+}  // namespace hooks_test

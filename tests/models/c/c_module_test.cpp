@@ -13,6 +13,8 @@
 #include "tests/support/compare.h"
 #include "tests/support/temporary_folder.h"
 
+namespace c_module_test {
+
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Matchers::Contains;
@@ -189,3 +191,5 @@ TEST_CASE("C: no ids are no text") {
   CHECK(size == 0);
   gradus_tokenizer_free(tokenizer);
 }
+
+}  // namespace c_module_test

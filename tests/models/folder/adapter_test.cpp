@@ -174,7 +174,7 @@ TEST_CASE("load_adapter: tensors that are no updates of a layer are refused", "[
           "the model has no layer \"transformer.ln_f\"");
 }
 
-namespace gradus::testing {
+namespace gradus::testing::adapter_test {
 namespace {
 
 /// An update in PEFT's format: of the tensor name.weight of Hugging Face's folder.
@@ -381,5 +381,25 @@ TEST_CASE("load_adapter: a layer has one update", "[adapter]") {
                     Contains("lora_B.weight: expected shape (24, 2), got (23, 2)"));
 }
 
+TEST_CASE("load_adapter: a layer named with and without the model's prefix has two updates",
+          "[adapter]") {
+  const TemporaryFolder dir;
+  models::GPT model = make_model();
+  nn::add_lora(model, {.rank = 2, .layers = {"blocks.0.attn.qkv"}});
+  models::save_adapter(dir / "", model);
+  NamedTensors twice = load_safetensors(dir / "adapter_model.safetensors").tensors;
+  const std::string prefix = "transformer.";
+  for (size_t i = 0; i < 2; ++i) {
+    std::string name = twice[i].first;
+    REQUIRE(name.find(prefix) != std::string::npos);
+    name.erase(name.find(prefix), prefix.size());
+    twice.emplace_back(name, twice[i].second);
+  }
+  save_safetensors(dir / "adapter_model.safetensors", twice);
+  models::GPT other = make_model();
+  CHECK_THROWS_WITH(models::load_adapter(dir / "", other),
+                    Contains("h.0.attn.c_attn: this layer has two updates"));
+}
+
 }  // namespace
-}  // namespace gradus::testing
+}  // namespace gradus::testing::adapter_test

@@ -19,7 +19,7 @@
 
 using Catch::Matchers::Contains;
 
-namespace gradus::testing {
+namespace gradus::testing::gguf_test {
 namespace {
 
 using namespace models;
@@ -222,6 +222,19 @@ TEST_CASE("a GPT written as GGUF and read again computes the same", "[gguf]") {
     CHECK(difference > most / 100);
     save_gguf(folder / "again.gguf", rounded.model, nullptr, type);
     CHECK(golden::same(logits(load_gguf(folder / "again.gguf").model), logits(rounded.model)));
+  }
+}
+
+TEST_CASE("GGUF: weights too large for the file's type are refused", "[gguf]") {
+  const TemporaryFolder folder;
+  const models::GPT model({.vocab = 5, .context = 4, .layers = 1, .heads = 1, .dim = 32});
+  const std::string path = folder / "m.gguf";
+  for (const auto& [type, weight, most] : {std::tuple{GgufType::f16, 7e4, "float16, 65504"},
+                                           {GgufType::bf16, 3.4e38, "bfloat16, 3.39e38"}}) {
+    const NoGrad no_grad;
+    model.wte.weight.fill_(weight);
+    CHECK_THROWS_WITH(save_gguf(path, model, nullptr, type), Contains(most));
+    CHECK_FALSE(std::filesystem::exists(path));
   }
 }
 
@@ -453,4 +466,4 @@ TEST_CASE("is_gguf knows files by their first bytes", "[gguf]") {
   CHECK_FALSE(is_gguf(folder / "short"));
 }
 
-}  // namespace gradus::testing
+}  // namespace gradus::testing::gguf_test
