@@ -59,15 +59,17 @@ struct Candidate {
   }
 };
 
-/// The k most likely of n tokens, in a heap with the least likely one on top; all if k is 0.
+/// The k most likely of n tokens, in a heap with the least likely one on top; all if k is 0. Tokens
+/// of probability 0 are left out.
 template <class T>
 std::vector<Candidate> most_likely(const T* probabilities, int64_t n, int64_t k) {
   std::vector<Candidate> candidates;
   if (k == 0) k = n;
   candidates.reserve(static_cast<size_t>(std::min(k, n)));
   for (int64_t i = 0; i < n; ++i) {
+    if (probabilities[i] == 0) continue;
     const Candidate next{static_cast<double>(probabilities[i]), i};
-    if (i >= k) {
+    if (std::ssize(candidates) >= k) {
       if (!(next < candidates.front())) continue;
       std::pop_heap(candidates.begin(), candidates.end());
       candidates.pop_back();

@@ -227,7 +227,7 @@ PageServer::PageServer(int64_t port, Handler handler) {
     bound = server.bind_to_any_port(here);
   else
     bound = server.bind_to_port(here, static_cast<int>(port)) ? static_cast<int>(port) : -1;
-  core::check(bound > 0, "port ", port, " of ", here, " is in use");
+  core::check(bound > 0, "port ", port, " of ", here, " is in use, or not allowed");
   implementation_->thread = std::thread([&server] {
     ::setpriority(PRIO_PROCESS, 0, 19);  // Linux: this thread's, and those it starts
     server.listen_after_bind();

@@ -36,8 +36,10 @@ Tensor tensor_of(const std::string& description) {
 /// Bytes of several tensors, read or written one stretch after another.
 class Stream {
  public:
+  /// Compressed tensors are left out: they are frozen.
   explicit Stream(const std::vector<Tensor>& tensors) {
-    for (const Tensor& t : tensors) pieces_.push_back(bytes_of(t));
+    for (const Tensor& t : tensors)
+      if (is_floating(t.dtype())) pieces_.push_back(bytes_of(t));
   }
   size_t left() const {
     return std::accumulate(pieces_.begin(), pieces_.end(), size_t{0},

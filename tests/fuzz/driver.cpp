@@ -121,7 +121,9 @@ std::string repair_safetensors(std::string bytes) {
   if (length > bytes.size() - 8) return bytes;
   nlohmann::json header = parse_json("the header", bytes.substr(8, length));
   auto& metadata = header["__metadata__"];
-  if (!metadata.is_object() || !metadata.contains("gradus.checksum")) return bytes;
+  if (!metadata.is_object() || !metadata.contains("gradus.checksum") ||
+      !metadata["gradus.checksum"].is_string())
+    return bytes;
   const std::string given = metadata["gradus.checksum"];
   metadata.erase("gradus.checksum");
   const std::string text = header.dump(), data = bytes.substr(8 + length);

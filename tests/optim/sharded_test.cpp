@@ -165,6 +165,22 @@ TEST_CASE("ShardedOptimizer: each rank frees the state of the others' parameters
   CHECK(kept == std::vector<int>{2, 2});
 }
 
+TEST_CASE("ShardedOptimizer: frozen compressed parameters stay as they are", "[data_parallel]") {
+  std::vector<int> right(2);
+  on_ranks(2, [&](Communicator& c) {
+    const Tensor a = ones({3}).requires_grad_(), frozen = ones({40, 32}).to(int8),
+                 before = frozen.to(float32);
+    optim::ShardedOptimizer optimizer(
+        std::make_unique<optim::SGD>(std::vector<Tensor>{a, frozen}, optim::SGDOptions{.lr = 0.5}),
+        c);
+    a.set_grad(ones({3}));
+    optimizer.step();
+    right[static_cast<size_t>(c.rank())] =
+        same_bits(a, full({3}, 0.5)) && same_bits(frozen.to(float32), before);
+  });
+  CHECK(right == std::vector<int>{1, 1});
+}
+
 TEST_CASE("ShardedOptimizer: a step makes gathered states and saved weights outdated, on all ranks",
           "[data_parallel]") {
   std::vector<int> gathered(2), after(2), refused(2);

@@ -235,6 +235,8 @@ TEST_CASE("the log of steps is cut where a run resumes", "[support]") {
   CHECK(read_file(path) == header + "1,2");
   CHECK_THROWS_WITH(cut(two + "nonsense\n", 5), Contains("\"nonsense\" is not a row of a step"));
   CHECK_THROWS_WITH(cut("step\n" + two, 5), Contains("is not its header"));
+  CHECK_THROWS_WITH(cut("my notes\n", 0), Contains("\"my notes\" is not its header"));
+  CHECK(read_file(path) == "my notes\n");
   CHECK(cut("step,lo", 0) == "");
   CHECK(cut("", 0) == "");
   CHECK_THROWS_WITH(cut("step,lo", 5), Contains("ends at step 0"));
@@ -430,6 +432,10 @@ TEST_CASE("the log of losses: knows the best even without its row, and checks it
   CHECK(read.best()->step == 0);
   CHECK(read.best()->validation_loss == 3);  // rounded to 7 digits
   CHECK(LossLog::number(3.00000012345) == "3");
+  LossLog odd("run", false);
+  odd.add({0, 4, std::nan("")});
+  odd.add({1, 4, 3});
+  CHECK(odd.best()->step == 1);
   read.read_up_to(4);
   CHECK(read.best()->step == 2);
 
