@@ -20,8 +20,8 @@ struct BertConfig {
   double dropout = 0.1;   ///< probability for embeddings, attention weights and sublayer outputs
   Activation activation = Activation::gelu;  ///< activation of the feed-forward layers
   double norm_eps = 1e-12;                   ///< added to the variance by the norms
-  /// Number of blocks whose activations backward recomputes together, to save memory; 0 keeps all
-  /// activations. A model folder does not store it.
+  /// If above 0, backward recomputes the activations of all blocks, this many blocks at a time, to
+  /// save memory. 0 keeps all activations. A model folder does not store it.
   int64_t recompute = 0;
 };
 

@@ -265,20 +265,22 @@ StopText::StopText(std::vector<std::string> stops) : stops_(std::move(stops)) {
 std::string StopText::add(const std::string& piece) {
   if (stopped_) return "";
   held_ += piece;
-  size_t end = held_.size();  // of the text that can be returned
+  size_t end = held_.size();            // of the text that can be returned
+  size_t complete = std::string::npos;  // where the first stop string is complete
   for (const std::string& stop : stops_) {
-    if (const size_t at = held_.find(stop); at != std::string::npos) {
-      stopped_ = true;
-      end = std::min(end, at);
-      continue;
-    }
-    // The longest end of held_ with which `stop` begins.
-    for (size_t n = std::min(stop.size() - 1, held_.size()); n > 0; --n)
+    const size_t at = held_.find(stop);
+    if (at == std::string::npos || at + stop.size() > complete) continue;
+    end = at + stop.size() == complete ? std::min(end, at) : at;
+    complete = at + stop.size();
+  }
+  stopped_ = complete != std::string::npos;
+  // What may be the beginning of a stop string is held back.
+  for (const std::string& stop : stops_)
+    for (size_t n = std::min(stop.size() - 1, held_.size()); n > 0 && !stopped_; --n)
       if (held_.ends_with(stop.substr(0, n))) {
         end = std::min(end, held_.size() - n);
         break;
       }
-  }
   const std::string certain = held_.substr(0, end);
   held_.erase(0, stopped_ ? held_.size() : end);
   return certain;

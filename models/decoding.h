@@ -113,7 +113,8 @@ struct GenerateOptions {
   std::vector<int64_t>* held = nullptr;
 };
 
-/// A text that is generated piece by piece and ends before the first stop string in it.
+/// A text that is generated piece by piece and ends before the stop string that is complete first;
+/// of two with the same end, before the longer one.
 class StopText {
  public:
   /// Throws Error if a stop string is empty.

@@ -52,8 +52,8 @@ struct GPTConfig {
   bool bigram = false;  ///< add logits from a (vocab, vocab) table, indexed by the current token
   bool token_shift = false;  ///< mix the inputs of sublayers with the previous token's:
                              ///< nn::token_shift
-  /// Number of blocks whose activations backward recomputes together, to save memory; 0 keeps all
-  /// activations. A model folder does not store it.
+  /// If above 0, backward recomputes the activations of all blocks, this many blocks at a time, to
+  /// save memory. 0 keeps all activations. A model folder does not store it.
   int64_t recompute = 0;
   /// Number of tokens whose logits loss() computes at a time and backward recomputes, to save
   /// memory. 0 computes all at once and recomputes none; other values change the rounding of the

@@ -24,8 +24,8 @@ struct TransformerConfig {
   bool pre_norm = false;                     ///< pre-norm blocks; false: post-norm, as in the paper
   bool tie = true;            ///< share the target embedding's weight with the output layer
   bool shared_vocab = false;  ///< one vocabulary and embedding for source and target
-  /// Number of blocks whose activations backward recomputes together, to save memory; 0 keeps all
-  /// activations. A model folder does not store it.
+  /// If above 0, backward recomputes the activations of all blocks, this many blocks at a time, to
+  /// save memory. 0 keeps all activations. A model folder does not store it.
   int64_t recompute = 0;
 };
 

@@ -26,8 +26,8 @@ struct ViTConfig {
   double dropout = 0;    ///< probability for embeddings, attention weights and sublayer outputs
   Pooling pooling = Pooling::token;  ///< features: output of the class token, or mean over patches
   double norm_eps = 1e-5;            ///< added to the variance by the norms
-  /// Number of blocks whose activations backward recomputes together, to save memory; 0 keeps all
-  /// activations. A model folder does not store it.
+  /// If above 0, backward recomputes the activations of all blocks, this many blocks at a time, to
+  /// save memory. 0 keeps all activations. A model folder does not store it.
   int64_t recompute = 0;
 
   /// Returns the number of patches per image.

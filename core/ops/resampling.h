@@ -30,7 +30,7 @@ Tensor avg_pool2d(const Tensor& x, Size2d kernel, const AvgPool2dOptions& option
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size);
 
 /// How interpolate() computes a pixel of the result: as a copy of one pixel of x, or by linear
-/// interpolation between the four nearest pixels of x.
+/// interpolation between the four pixels of x around it.
 enum class Interpolation { nearest, bilinear };
 struct InterpolateOptions {
   Interpolation mode = Interpolation::nearest;  ///< how pixels are computed

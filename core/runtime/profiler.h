@@ -32,7 +32,8 @@ class Profile {
   Profile& operator=(const Profile&) = delete;
   /// Returns one row per op, the most expensive first.
   std::vector<ProfileRow> rows() const;
-  /// Returns the rows as a table: op, calls, ms forward, ms backward, GFLOP/s, GB/s, share.
+  /// Returns the rows as a table: op, calls, ms forward, ms backward, GFLOP/s, GB/s, share. The
+  /// last row is the total.
   std::string table() const;
 
  private:

@@ -37,8 +37,8 @@ class StepLog {
 
   /// Prepares the file for a run that is resumed at `step`: removes the rows after `step`, and a
   /// truncated last row. A missing file or one with only a header is accepted. Throws Error if the
-  /// file cannot be written and, unless `step` is 0, if the header is not that of a StepLog, if a
-  /// row up to `step` does not begin with a step, or if the rows end before `step`.
+  /// file cannot be written or its first line is another header and, unless `step` is 0, if a row
+  /// up to `step` does not begin with a step, or if the rows end before `step`.
   void cut_after(int64_t step);
   void add(const Row& row);
   /// Returns the losses of all steps, including those of rows that cut_after kept in the file.

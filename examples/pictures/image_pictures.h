@@ -31,9 +31,9 @@ Tensor principal_plane(const Tensor& features);
 Picture embedding_plane(std::string path, const Tensor& features, const Tensor& labels,
                         const std::vector<std::string>& class_names);
 
-/// Returns images with their attention weights as a red overlay: images (N, C, H, W) with values
-/// from 0 to 1 and C = 1 or 3, weights (N, h, w), where h divides H and w divides W -> (N, 3, H,
-/// W). Red is strongest at the largest weight of each image.
+/// Returns images with their attention weights as a red overlay: images (N, C, H, W), weights
+/// (N, h, w) -> (N, 3, H, W). C is 1 or 3, the images' values are from 0 to 1, h divides H, and w
+/// divides W. Red is strongest at the largest weight of each image.
 Tensor attention_overlay(const Tensor& images, const Tensor& weights);
 /// Returns tiles with each image of the batch (values from 0 to 1) beside its attention_overlay().
 /// Below the image are the names of its class and of the predicted class. predicted is (N) int64.

@@ -64,8 +64,8 @@ template <class Config>
 void add_recompute_flag(Flags& flags, Config& config) {
   if constexpr (requires { config.recompute; })
     flags.add("--recompute", config.recompute, 0, 10000,
-              "blocks whose activations backward recomputes together, which takes less memory and "
-              "more time; 0: keeps all");
+              "backward recomputes the activations of all blocks, this many blocks at a time: less "
+              "memory, more time; 0 keeps all");
   else if constexpr (requires { config.encoder.recompute; })
     add_recompute_flag(flags, config.encoder);
   else if constexpr (requires { config.image.recompute; })

@@ -187,6 +187,10 @@ TEST_CASE("text ends before the first stop string", "[decoding]") {
   CHECK(split({"aab"}, {"a", "a", "a", "b"}) == "||a||.");  // the stop string begins later
   CHECK(split({"long stop", "op"}, {"a long st", "op"}) == "a ||.");
   CHECK(split({"b", "ab"}, {"xab"}) == "x|.");
+  // The stop string that is complete first ends the text, in whatever pieces it comes.
+  CHECK(split({"bcx", "c"}, {"abc", "x"}) == "ab||.");
+  CHECK(split({"bcx", "c"}, {"abcx"}) == "ab|.");
+  CHECK(split({"END OF TEXT", "OF"}, {"END OF"}) == "END |.");
   CHECK_THROWS_WITH(StopText({"a", ""}), Contains("a stop string is empty"));
 }
 

@@ -12,7 +12,8 @@ namespace gradus::programs {
 /// The values that an argument of an op may have.
 enum class Domain { any, positive, unit, nonzero, distinct };
 
-/// The sizes of new axes. If a shape has too many elements, all its axes are halved.
+/// The sizes of new axes. If a shape has too many elements, all its axes are halved, rounding up,
+/// until it has few enough.
 enum class Sizes {
   small,  ///< at most 4
   mixed,  ///< a quarter of them from 30 to 90, the others at most 4

@@ -29,7 +29,7 @@ struct Way {
 Tensor leaf_tensor(const Leaf& leaf, Dtype dtype, Layout layout);
 
 /// Returns the value of `ref` among the values of all steps. Throws Error if the step has no such
-/// output, which happens when the op `split` is shrunk.
+/// output, as when shrinking leaves a `chunk` or `unbind` with fewer outputs.
 const Tensor& value_of(const std::vector<Tensors>& values, Ref ref);
 
 /// Returns one tensor per step of the program: the leaf or, for a step that is not a leaf, an

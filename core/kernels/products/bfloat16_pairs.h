@@ -63,8 +63,8 @@ inline __m512 load_first(int64_t n, const float* x) {
   return _mm512_maskz_loadu_ps(first_lanes(n), x);
 }
 
-// Returns pairs of neighbouring elements x0 x1, x2 x3, ... of x, the lanes of `first` followed by
-// those of `second`.
+// Rounds the lanes x0, x1, ... of `first`, followed by those of `second`, and returns them as pairs
+// x0 x1, x2 x3, ...
 inline __m512i pairs_of(__m512 first, __m512 second) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first));
 }

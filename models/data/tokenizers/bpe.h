@@ -16,7 +16,7 @@ namespace gradus::models::internal {
 /// How a byte-level tokenizer splits a text into words.
 enum class WordRule {
   gpt2,
-  digits,  ///< each character of a number is a word; gpt2 splits the text between (SmolLM2)
+  digits,  ///< each character of a number is a word; other text is split as by gpt2 (SmolLM2)
   llama3,  ///< Llama 3's pattern, in which numbers have at most three characters
   qwen2,   ///< Llama 3's pattern with numbers of one character
 };
