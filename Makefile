@@ -90,7 +90,8 @@ objects = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 # core/ops and core/kernels take their time in code of their own, and are compiled one by one.
 apart := core/ops/% core/kernels/%
 units = $(basename $(filter $(apart),$(1))) $(patsubst %/,%,$(sort $(dir $(filter-out $(apart),$(1)))))
-SUPPORT_OBJ := $(patsubst %,$(BUILD)/obj/%.o,$(call units,$(SUPPORT_SRC)))
+unit_objects = $(patsubst %,$(BUILD)/obj/%.o,$(call units,$(1)))
+SUPPORT_OBJ := $(call unit_objects,$(SUPPORT_SRC))
 # make install compiles only what computes for each processor level, and takes the rest from BASE.
 BASE := $(BUILD)
 computes := core/debug/% core/tensor/% core/kernels/% core/ops/% nn/% optim/%
@@ -342,7 +343,7 @@ build/embedded/%.inc: examples/%
 $(SUPPORT_OBJ): | $(EMBEDDED)
 
 .SECONDEXPANSION:
-$(patsubst %,$(BUILD)/obj/%.o,$(TEST_UNITS) $(call units,$(filter-out $(apart),$(LIBRARY_SRC) $(SUPPORT_SRC)))): \
+$(TEST_UNITS:%=$(BUILD)/obj/%.o) $(call unit_objects,$(filter-out $(apart),$(LIBRARY_SRC) $(SUPPORT_SRC) $(FUZZ_SRC) $(RANDOM_SRC))): \
   $(BUILD)/obj/%.o: $(BUILD)/obj/%.sources $$(call sources_of,$$*) $(BUILD)/obj/flags | packages $(LINKS)
 	$(call say,CXX   $(filter %.cpp,$^))
 	$(quiet)$(call compile,$(filter %.cpp,$^)) $(call precompiled,$(filter %.cpp,$^)) -I. -MMD -MP -x c++ -c $< -o $@
@@ -382,8 +383,8 @@ $(MPI_LIBRARY): optim/mpi/mpi.cpp optim/mpi/mpi.h optim/parallel/communicator.h 
 library_first := -Wl,--whole-archive $(STATIC) -Wl,--no-whole-archive
 $(BUILD)/bin/tests: $(TEST_OBJ) $(BUILD)/obj/sources
 $(BUILD)/bin/bench: $(call objects,$(BENCH_SRC)) $(BUILD)/obj/sources
-$(BUILD)/bin/fuzz: $(call objects,$(FUZZ_SRC)) $(BUILD)/obj/sources
-$(BUILD)/bin/random_programs: $(call objects,$(RANDOM_SRC)) $(BUILD)/obj/sources
+$(BUILD)/bin/fuzz: $(call unit_objects,$(FUZZ_SRC)) $(BUILD)/obj/sources
+$(BUILD)/bin/random_programs: $(call unit_objects,$(RANDOM_SRC)) $(BUILD)/obj/sources
 $(BUILD)/bin/twin_data: $(call objects,$(TWIN_SRC))
 $(BUILD)/bin/onnx_cases: $(call objects,$(ONNX_SRC))
 $(BUILD)/bin/tokenizer_ids: $(call objects,$(TOKENIZER_SRC))
@@ -396,4 +397,5 @@ $(PROGRAMS) $(linked): $(SUPPORT) $(STATIC) $(BUILD)/obj/flags
 	  $(filter %.o,$^) $(SUPPORT) $(STATIC) \
 	  $(libraries) $(program_libraries) -o $@
 
--include $(patsubst %.cpp,$(BUILD)/obj/%.d,$(SOURCES)) $(patsubst %.o,%.d,$(LIBRARY_OBJ) $(SUPPORT_OBJ) $(TEST_OBJ))
+-include $(patsubst %.cpp,$(BUILD)/obj/%.d,$(SOURCES)) $(patsubst %.o,%.d,$(LIBRARY_OBJ) $(SUPPORT_OBJ) $(TEST_OBJ) \
+  $(call unit_objects,$(FUZZ_SRC) $(RANDOM_SRC)))

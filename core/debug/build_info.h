@@ -11,8 +11,9 @@ std::string version();
 /// (their number and the OpenMP runtime), and BLAS (see blas_info()).
 std::string build_info();
 
-/// Returns one line about matrix products: the BLAS library in use (if it is OpenBLAS, also its
-/// kernels and why they were chosen), and whether bfloat16 products are available.
+/// Returns one line about matrix products: OpenBLAS's version, its kernels and why they were
+/// chosen, or that the BLAS is another one; whether our own kernel computes float32 products; and
+/// whether bfloat16 products are available.
 std::string blas_info();
 
 /// Returns whether Bfloat16Products has an effect, that is, whether the library was built for a

@@ -87,8 +87,8 @@ int gradus_tensor_share(const gradus_array* array, void (*release)(void* context
 /// Frees the handle.
 void gradus_tensor_free(gradus_tensor* tensor);
 /// Sets *out to a description of the tensor's memory. The memory is valid until the handle is
-/// freed, and may be written to. An element type that is not a gradus_dtype, for example that of a
-/// loaded int8 weight, is an error.
+/// freed, and may be written to, but not between an op that reads it and gradus_backward. An
+/// element type that is not a gradus_dtype, for example that of a loaded int8 weight, is an error.
 int gradus_tensor_array(const gradus_tensor* tensor, gradus_array* out);
 /// Writes the value of a tensor of one element to `out`.
 int gradus_tensor_item(const gradus_tensor* tensor, double* out);

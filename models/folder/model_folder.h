@@ -36,7 +36,7 @@ std::string tokenizer_path(const std::string& dir);
 /// Writes the weights and the configuration of a model of the given kind. Creates DIR if needed.
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const nn::Module& model);
-/// Does the same with `state`, the state dict of a model, as the weights.
+/// Does the same, with the weights from `state`, a model's state dict.
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const NamedTensors& state);
 /// Writes only the configuration.

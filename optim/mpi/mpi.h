@@ -22,14 +22,15 @@ struct MpiOptions {
 };
 
 /// Initialises MPI and returns a communicator of all MPI processes. The destructor finalises MPI. A
-/// process may call this only once. When a wait reaches its time limit, the waiting ranks ask all
-/// others which call they have reached. If they give up, one of them throws Error, which names the
-/// ranks that do not answer or lag behind, and their hosts; the others throw OtherRankFailed. After
-/// such a failure, or after abort(), MPI is not finalised, because MPI_Finalize would wait for the
-/// failed ranks too. The process should then exit with a status other than 0. If the destructor
-/// runs because an exception was thrown, it calls abort(). Throws Error if not all processes start
-/// in time. If not all processes finalise in time, the destructor returns and leaves finalising to
-/// a detached thread.
+/// process may call this only once. When a wait reaches its time limit, each waiting rank asks
+/// every other rank which call it has reached. If the waiting ranks then give up (see
+/// deadline_seconds), one of them throws Error, which names the ranks that do not answer or lag
+/// behind, and their hosts. Every other rank throws OtherRankFailed, in this call or its next.
+/// After such a failure, or after abort(), MPI is not finalised, because MPI_Finalize would wait
+/// for the failed ranks too. The process should then exit with a status other than 0. If the
+/// destructor runs because an exception was thrown, it calls abort(). Throws Error if not all
+/// processes start in time. If not all processes finalise in time, the destructor returns and
+/// leaves finalising to a detached thread.
 std::unique_ptr<Communicator> mpi_communicator(const MpiOptions& options = {});
 
 }  // namespace gradus::optim

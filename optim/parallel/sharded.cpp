@@ -167,11 +167,11 @@ void ShardedOptimizer::gather_state() {
 
 void ShardedOptimizer::load_state_dict(const NamedTensors& state) {
   NamedTensors own;
-  std::set<std::string> names;
+  std::set<std::string> others;  // names in the shares of other ranks
   for (const auto& [name, tensor] : optimizer_->state_dict())
-    if (tensor.defined()) names.insert(name);
+    if (!tensor.defined()) others.insert(name);
   for (const auto& [name, tensor] : state)
-    if (names.contains(name)) own.emplace_back(name, tensor);
+    if (!others.contains(name)) own.emplace_back(name, tensor);
   optimizer_->load_state_dict(own);
   whole_.clear();
 }

@@ -28,7 +28,8 @@ class ShardedOptimizer : public Optimizer {
   /// state, as `optimizer` would on one rank. Otherwise returns the state of this rank's share,
   /// with undefined tensors for the rest.
   NamedTensors state_dict() const override;
-  /// Restores the state of this rank's share. All ranks must pass the whole state.
+  /// Restores the state of this rank's share, and checks the shapes and dtypes of this share only.
+  /// All ranks must pass the whole state.
   void load_state_dict(const NamedTensors& state) override;
 
  private:

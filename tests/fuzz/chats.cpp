@@ -7,6 +7,8 @@
 #include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 
+namespace chats_fuzz {
+
 using namespace gradus;
 using namespace gradus::models;
 
@@ -67,3 +69,5 @@ const fuzz::Register chats{{"chats", seeds, run, 2000}};
 const fuzz::Register templates{{"chat_template", template_seeds, run_template, 1000}};
 
 }  // namespace
+
+}  // namespace chats_fuzz

@@ -5,6 +5,8 @@
 #include "gradus/optim/optim.h"
 #include "tests/fuzz/fuzz.h"
 
+namespace checkpoint_fuzz {
+
 using namespace gradus;
 
 namespace {
@@ -46,3 +48,5 @@ void run(const std::string& bytes) {
 const fuzz::Register target{{"checkpoint", seeds, run, 400}};
 
 }  // namespace
+
+}  // namespace checkpoint_fuzz

@@ -2,6 +2,8 @@
 
 #include "tests/fuzz/fuzz.h"
 
+namespace cifar_fuzz {
+
 using namespace gradus;
 
 namespace {
@@ -28,3 +30,5 @@ void run(const std::string& bytes) {
 const fuzz::Register target{{"cifar", seeds, run}};
 
 }  // namespace
+
+}  // namespace cifar_fuzz

@@ -7,6 +7,8 @@
 #include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 
+namespace encode_fuzz {
+
 using namespace gradus;
 using namespace gradus::models;
 
@@ -61,3 +63,5 @@ void run(const std::string& bytes) {
 const fuzz::Register target{{"encode", seeds, run, 2000}};
 
 }  // namespace
+
+}  // namespace encode_fuzz

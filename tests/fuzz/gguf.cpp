@@ -6,6 +6,8 @@
 #include "gradus/models/models.h"
 #include "tests/fuzz/fuzz.h"
 
+namespace gguf_fuzz {
+
 using namespace gradus;
 using namespace gradus::models;
 
@@ -78,3 +80,5 @@ void run(const std::string& bytes) {
 const fuzz::Register target{{"gguf", seeds, run, 2000}};
 
 }  // namespace
+
+}  // namespace gguf_fuzz

@@ -4,6 +4,8 @@
 
 #include "tests/fuzz/fuzz.h"
 
+namespace idx_fuzz {
+
 using namespace gradus;
 
 namespace {
@@ -55,3 +57,5 @@ void run(const std::string& bytes) {
 const fuzz::Register target{{"idx", seeds, run, 1032 * 10}};
 
 }  // namespace
+
+}  // namespace idx_fuzz

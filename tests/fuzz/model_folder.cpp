@@ -5,6 +5,8 @@
 #include "gradus/models/models.h"
 #include "tests/fuzz/fuzz.h"
 
+namespace model_folder_fuzz {
+
 using namespace gradus;
 using namespace gradus::models;
 
@@ -224,3 +226,5 @@ const fuzz::Register info_target{{"images_json", info_seeds, run_info}};
 const fuzz::Register text_target{{"text_json", text_seeds, run_text}};
 
 }  // namespace
+
+}  // namespace model_folder_fuzz

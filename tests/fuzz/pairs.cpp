@@ -2,6 +2,8 @@
 
 #include "tests/fuzz/fuzz.h"
 
+namespace pairs_fuzz {
+
 using namespace gradus;
 
 namespace {
@@ -28,3 +30,5 @@ void run(const std::string& bytes) {
 const fuzz::Register target{{"pairs", seeds, run, 1000}};
 
 }  // namespace
+
+}  // namespace pairs_fuzz

@@ -4,6 +4,8 @@
 
 #include "tests/fuzz/fuzz.h"
 
+namespace png_fuzz {
+
 using namespace gradus;
 
 namespace {
@@ -82,3 +84,5 @@ void run(const std::string& bytes) {
 const fuzz::Register target{{"png", seeds, run, 1032 * 8 * 3 * 4}};
 
 }  // namespace
+
+}  // namespace png_fuzz

@@ -1,6 +1,8 @@
 #include "gradus/core/core.h"
 #include "tests/fuzz/fuzz.h"
 
+namespace safetensors_fuzz {
+
 using namespace gradus;
 
 namespace {
@@ -53,3 +55,5 @@ void run(const std::string& bytes) {
 const fuzz::Register target{{"safetensors", seeds, run, 400}};
 
 }  // namespace
+
+}  // namespace safetensors_fuzz

@@ -5,6 +5,8 @@
 #include "gradus/core/files/checksum.h"
 #include "tests/fuzz/fuzz.h"
 
+namespace token_file_fuzz {
+
 using namespace gradus;
 using models::TokenFile;
 
@@ -41,3 +43,5 @@ void run(const std::string& bytes) {
 const fuzz::Register target{{"token_file", seeds, run}};
 
 }  // namespace
+
+}  // namespace token_file_fuzz

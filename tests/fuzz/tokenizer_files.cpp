@@ -9,6 +9,8 @@
 #include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 
+namespace tokenizer_files_fuzz {
+
 using namespace gradus;
 using namespace gradus::models;
 
@@ -119,6 +121,7 @@ const fuzz::Register files{{"tokenizer", seeds, run, 600}};
 const fuzz::Register pair{{"gpt2", gpt2_seeds, run_gpt2, 600}};
 
 }  // namespace
+}  // namespace tokenizer_files_fuzz
 
 std::string fuzz::characters_tokenizer(const std::string& before) {
   std::string vocab;

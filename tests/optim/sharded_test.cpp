@@ -147,6 +147,9 @@ TEST_CASE("ShardedOptimizer: refusals", "[data_parallel]") {
   NamedTensors state = optimizer.state_dict();
   state.pop_back();
   CHECK_THROWS_WITH(optimizer.load_state_dict(state), Catch::Matchers::Contains("missing"));
+  state = optimizer.state_dict();
+  state.emplace_back("momentum.0", ones({7, 13}));  // of another optimiser
+  CHECK_THROWS_WITH(optimizer.load_state_dict(state), Catch::Matchers::Contains("momentum.0"));
 }
 
 TEST_CASE("ShardedOptimizer: each rank frees the state of the others' parameters",

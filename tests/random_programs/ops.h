@@ -66,6 +66,8 @@ class Picker {
 };
 
 using Propose = std::function<void(Picker&)>;
+/// Proposes a tensor of rank >= 1 and one of its axes.
+inline const Propose one_axis = [](Picker& p) { p.axis(p.any(1).size()); };
 using Apply = Tensors (*)(const Tensors& x, const Ints& i, const Reals& r);
 /// Returns the distance from the values to the nearest point where the op is not smooth.
 using Margin = double (*)(const Tensors& x, const Ints& i, const Reals& r);

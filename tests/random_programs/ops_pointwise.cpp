@@ -10,7 +10,6 @@ const Propose one = [](Picker& p) { p.any(); };
 const Propose positive = [](Picker& p) { p.any(0, 4, Domain::positive); };
 const Propose nonzero = [](Picker& p) { p.any(0, 4, Domain::nonzero); };
 const Propose two = [](Picker& p) { p.beside(p.any()); };
-const Propose one_axis = [](Picker& p) { p.axis(p.any(1).size()); };
 const Propose distinct_axis = [](Picker& p) { p.axis(p.any(1, 3, Domain::distinct).size()); };
 const Propose with_real = [](Picker& p) {
   p.any();

@@ -6,8 +6,6 @@ namespace gradus::programs {
 
 namespace {
 
-const Propose one_axis = [](Picker& p) { p.axis(p.any(1).size()); };
-
 /// Options: the sizes of another shape of as many elements.
 void other_shape(Picker& p) {
   const Shape s = p.any();

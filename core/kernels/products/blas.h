@@ -53,10 +53,10 @@ void gemm(Product<T> p, const TileDone& done = {});
 template <class T>
 void gemm_serial(Product<T> p);
 
-/// Returns a description for build_info(): the name of the BLAS, OpenBLAS's kernels and why they
-/// were chosen, whether our own kernel computes float32 products, and whether there are bfloat16
-/// products. For example: "OpenBLAS 0.3.21 (pthread), kernels SkylakeX: OpenBLAS's own choice;
-/// float32 products by a kernel of our own; bfloat16 products".
+/// Returns a description for build_info(): OpenBLAS's version, its kernels and why they were
+/// chosen, or that the BLAS is another one; whether our own kernel computes float32 products; and
+/// whether there are bfloat16 products. For example: "OpenBLAS 0.3.21 (pthread), kernels SkylakeX:
+/// OpenBLAS's own choice; float32 products by a kernel of our own; bfloat16 products".
 std::string describe();
 
 }  // namespace gradus::blas

@@ -8,7 +8,7 @@
 // with blocks of 4. The code uses the vector types that GCC and clang share, because neither
 // compiler keeps a block of sums in registers if it is written as plain loops.
 //
-// long: parameters follow BLAS's gemm: each matrix is a pointer and a row stride, which stay in
+// long: as in BLAS's gemm, each matrix is passed as a pointer and a row stride, which stay in
 // registers.
 
 #include <cstddef>

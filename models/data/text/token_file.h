@@ -56,7 +56,7 @@ class TokenFile {
   /// Reads and checks all tokens. Throws the errors of read(), and Error on a wrong checksum.
   void verify() const;
 
-  /// Statistics of a text that was written.
+  /// Statistics of a text whose tokens were written.
   struct Written {
     int64_t bytes = 0;    ///< bytes of text encoded
     int64_t tokens = 0;   ///< number of tokens written

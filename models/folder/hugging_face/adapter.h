@@ -35,7 +35,7 @@ NamedUpdates split_updates(const LayerNames& names, const NamedUpdates& ours);
 /// joined update keeps their rank if each of these layers has an update and all have the same A and
 /// alpha. Otherwise its rank is the sum of their ranks. Updates with our layer names are also
 /// accepted. Throws Error if the model has no layer of a given name, if a shape does not fit, or if
-/// a layer has an update under both our name and theirs.
+/// a layer has two updates: under our name and theirs, or with and without their prefix.
 NamedUpdates join_updates(const std::optional<LayerNames>& names, const nn::Module& model,
                           const NamedUpdates& read);
 
