@@ -18,7 +18,8 @@ struct BertConfig {
   int64_t dim = 128;      ///< embedding size
   int64_t hidden = 0;     ///< hidden size of the feed-forward layers; 0 means 4 * dim
   double dropout = 0.1;   ///< probability for embeddings, attention weights and sublayer outputs
-  Activation activation = Activation::gelu;  ///< activation of the feed-forward layers
+  Activation activation = Activation::gelu;  ///< activation of the feed-forward layers and of the
+                                             ///< masked-word head
   double norm_eps = 1e-12;                   ///< added to the variance by the norms
   /// If above 0, backward recomputes the activations of all blocks, this many blocks at a time, to
   /// save memory. 0 keeps all activations. A model folder does not store it.
@@ -54,7 +55,7 @@ struct Bert : nn::Module {
   const BertConfig config;
   nn::Embedding words, positions, segments;  ///< summed for each token
   nn::LayerNorm embedding_norm;              ///< applied to the summed embeddings
-  nn::Dropout dropout;                       ///< applied to the embeddings
+  nn::Dropout dropout;                       ///< applied after embedding_norm
   std::vector<nn::Block> blocks;             ///< the encoder, post-norm
   nn::Linear pooler;                         ///< dim -> dim
   nn::Linear transform;                      ///< first layer of the masked-word head: dim -> dim
@@ -94,7 +95,7 @@ struct BertClassifier : nn::Module {
 
   const BertClassifierConfig config;
   Bert bert;            ///< the encoder
-  nn::Dropout dropout;  ///< before the head
+  nn::Dropout dropout;  ///< before the head, with the probability bert.config.dropout
   nn::Linear head;      ///< dim -> classes
   explicit BertClassifier(const BertClassifierConfig& config);
 

@@ -40,7 +40,8 @@ namespace internal {
 /// Throws Error unless ids are a non-empty int64 tensor (B, T). The message begins with `op` and
 /// calls the ids `what`, for example "target ids".
 void check_ids(const char* op, const char* what, const Tensor& ids);
-/// Throws Error unless beams >= 1 and sources * beams <= 2^24. The message begins with `op`.
+/// Throws Error unless beams >= 1 and max(sources, 1) * beams <= 2^24. The message begins with
+/// `op`.
 void check_beams(const char* op, int64_t sources, int64_t beams);
 /// Replaces each defined tensor x by index_select(x, 0, rows).
 void select_rows(std::initializer_list<Tensor*> tensors, const Tensor& rows);
@@ -107,9 +108,9 @@ struct GenerateOptions {
   /// from the model's own logits of the ids below `vocab`, before temperature, penalty and bias.
   std::vector<double>* log_probabilities = nullptr;
   /// If not null, the tokens that the decoder has read: an initially empty vector that generate()
-  /// updates, and empties if the start of the text is lost. If the next prompt continues these
-  /// tokens, as in a conversation, and fits into the decoder, generate() reads only the rest of the
-  /// prompt.
+  /// updates, and empties if generation fails or the start of the text is lost. If the next prompt
+  /// continues these tokens, as in a conversation, and fits into the decoder, generate() reads only
+  /// the rest of the prompt.
   std::vector<int64_t>* held = nullptr;
 };
 

@@ -15,8 +15,8 @@
 
 namespace gradus::models {
 
-/// Position encoding. Learned and sinusoidal: embeddings added to the token embeddings. Rotary:
-/// rotation of queries and keys.
+/// Position encoding. Learned: embeddings added to the token embeddings. Sinusoidal: embeddings
+/// added to the token embeddings times sqrt(dim). Rotary: rotation of queries and keys.
 enum class Positions { learned, sinusoidal, rotary };
 
 struct GPTConfig {
@@ -44,7 +44,7 @@ struct GPTConfig {
   bool qk_norm = false;    ///< RMSNorm of each head's queries and keys, see nn::MultiHeadAttention
   bool zero_init = false;  ///< initialise at 0 the layers that write to the residual stream, and an
                            ///< untied head
-  bool value_shortcut = false;      ///< mix the values of each later block with those of the first;
+  bool value_shortcut = false;      ///< mix the first block's values into those of later blocks;
                                     ///< requires 2 or more layers
   bool embedding_shortcut = false;  ///< x = a x + b x_0 between blocks; x_0: the embedded tokens;
                                     ///< requires 2 or more layers
@@ -56,16 +56,17 @@ struct GPTConfig {
   /// save memory. 0 keeps all activations. A model folder does not store it.
   int64_t recompute = 0;
   /// Number of tokens whose logits loss() computes at a time and backward recomputes, to save
-  /// memory. 0 computes all at once and recomputes none; other values change the rounding of the
-  /// loss. A model folder does not store it.
+  /// memory. 0 computes all at once and recomputes none; other values may change the rounding of
+  /// the loss. A model folder does not store it.
   int64_t logit_rows = 0;
 };
 
 class GPTDecoder;
 
 /// The model: token and position embeddings, pre-norm blocks, a final norm, and a linear layer to
-/// logits. It is initialised like GPT-2: normal with standard deviation 0.02, or 0.02 / sqrt(2
-/// layers) in layers that write to the residual stream. Biases are 0.
+/// logits. Without zero_init, its matrices are initialised like those of GPT-2, except the bigram
+/// table, which is 0: normal with standard deviation 0.02, or 0.02 / sqrt(2 layers) in layers that
+/// write to the residual stream. Biases are 0.
 struct GPT : nn::Module {
   using Config = GPTConfig;
   static constexpr const char* kind = "gpt";
@@ -87,7 +88,7 @@ struct GPT : nn::Module {
   /// each block but the last.
   const Tensor stream_mix, embedding_mix;
   ///@}
-  const Tensor bigram;  ///< if bigram: row i, initially 0, is added to token i's next-token logits
+  const Tensor bigram;  ///< if bigram: row i, initially 0, is added to the logits after token id i
   explicit GPT(const GPTConfig& config);
 
   /// Returns next-token logits at each position: ids (B, T) int64 -> (B, T, vocab), T <= context. A
@@ -119,8 +120,9 @@ class GPTDecoder : public Decoder {
  public:
   GPTDecoder(const GPT& model, int64_t rows);
   int64_t vocab() const override { return model_->config.vocab; }
-  /// Returns the next-token logits after the last of ids. Throws Error if ids have more than room()
-  /// tokens per row, or more than one while lengths differ, or if gradients are being recorded.
+  /// Returns the next-token logits after the last of ids. Throws Error if gradients are being
+  /// recorded, or unless ids are (rows, T) int64 with 1 <= T <= room() and, while lengths differ, T
+  /// is 1.
   Tensor next_logits(const Tensor& ids) override;
   void reorder(const Tensor& rows) override;
   int64_t room() const override {

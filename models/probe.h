@@ -19,8 +19,9 @@ struct LinearProbeOptions {
   double weight_decay = 1e-3;  ///< weight decay of AdamW
 };
 /// Returns the test accuracy of multinomial logistic regression on frozen features. Features are
-/// standardised by the mean and standard deviation of the training set; features that are constant
-/// there are only centred. Weights start at 0 and are trained by AdamW on the whole set at once.
+/// standardised by the mean and standard deviation of the training set; features whose standard
+/// deviation there is at most 1e-5 |mean| are only centred. Weights start at 0 and are trained by
+/// AdamW on the whole set at once.
 double linear_probe(const LabelledFeatures& train, const LabelledFeatures& test,
                     const LinearProbeOptions& options = {});
 

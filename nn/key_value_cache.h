@@ -42,14 +42,14 @@ class KeyValueCache {
   /// Returns, for each token of x, the features of the token before it: (B, T, dim), for blocks
   /// with token_shift. x (B, T, dim) is the input of a sublayer for the next T tokens; sublayer 0
   /// is attention, 1 the MLP. Features before the first token of a sequence are 0. Saves the last
-  /// token of x for the next call.
+  /// token of x for the next call with the same sublayer.
   Tensor previous_tokens(size_t sublayer, const Tensor& x);
   /// Replaces each sequence i by the old sequence rows[i]; rows (B) int64.
   void reorder(const Tensor& rows);
   /// Appends a copy of the only sequence of `other`. Throws Error if this cache already has as many
-  /// sequences as it was constructed for, if `other` was not constructed for one sequence or has
-  /// another number of heads, key_dim, value_dim or dtype, or if its sequence is longer than this
-  /// cache's capacity.
+  /// sequences as it was constructed for, if `other` has no sequence, was not constructed for
+  /// exactly one, or has another number of heads, key_dim, value_dim or dtype, or if its sequence
+  /// is longer than this cache's capacity.
   void add_row(const KeyValueCache& other);
   /// Removes sequence `row`. The last sequence moves to this index.
   void remove_row(int64_t row);

@@ -32,8 +32,8 @@ struct Linear : Module {
   Dtype dtype() const { return is_compressed(weight.dtype()) ? float32 : weight.dtype(); }
 };
 /// Returns second(activation(first(x))), or second(gated(first(x), activation)) if `is_gated`. If
-/// not `is_gated` and neither layer has an update, this is one op, which saves one hidden tensor
-/// for backward instead of two.
+/// not `is_gated` and neither layer has an update, this is one op, which saves a single hidden
+/// tensor for backward.
 Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
                     const Linear& second, bool is_gated = false);
 

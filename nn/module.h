@@ -59,8 +59,8 @@ class Module {
   void load_state_dict(const NamedTensors& state, bool strict = true);
 
   /// Calls rule(name, parameter) for each of named_parameters(). The rule may overwrite the
-  /// parameter in place, because no gradients are recorded. Does nothing while a model is created to
-  /// be loaded from files, since their weights will overwrite the parameters.
+  /// parameter in place, because no gradients are recorded. Does nothing while a model is created
+  /// to be loaded from files, since their weights will overwrite the parameters.
   void initialise(
       const std::function<void(const std::string& name, const Tensor& parameter)>& rule);
 
@@ -87,10 +87,10 @@ class Module {
   /// Registers a new parameter, initialiser(shape), and returns its handle:
   ///   weight(param("weight", {out, in}, init::kaiming_uniform()))
   /// While a model is created to be loaded from files, the parameter is zeros and no initialiser
-  /// runs, since the file's weights will overwrite the parameter. Throws Error if a size is below 1, if
-  /// the initialiser returns another shape or, while loading, if the model has too many elements
-  /// for the file, see load_weights(). The message begins with `layer`, by default the name of the
-  /// calling constructor.
+  /// runs, since the file's weights will overwrite the parameter. Throws Error if a size is below
+  /// 1, if the initialiser returns another shape or, while loading, if the model has too many
+  /// elements for the file, see load_weights(). The message begins with `layer`, by default the
+  /// name of the calling constructor.
   Tensor param(const std::string& name, const Shape& shape, const Initialiser& initialiser,
                const char* layer = __builtin_FUNCTION());
   /// Registers a new float32 parameter whose elements are all `value`.

@@ -72,7 +72,8 @@ Tensor same_example(const Tensor& x, const Tensor& positions);
 Tensor token_shift(const Tensor& x, const Tensor& weight, const Tensor& mask = {});
 /// Returns token_shift of x, the next tokens of the sequences in `cache`. The token before them
 /// comes from `cache`, which then saves the last token of x. `sublayer` is 0 for the block's
-/// attention, 1 for its MLP. If the weight is undefined, returns x and saves nothing.
+/// attention, 1 for its MLP. If the weight is undefined, returns x and saves nothing; otherwise
+/// throws Error if gradients are being recorded.
 Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache& cache, size_t sublayer);
 
 }  // namespace gradus::nn

@@ -35,7 +35,7 @@ struct BlockOptions {
   Tensor positions = {};            ///< table to share, see MultiHeadAttentionOptions
   int64_t window = 0;               ///< window of causal attention, see MultiHeadAttentionOptions
   bool qk_norm = false;             ///< normalise queries and keys, see MultiHeadAttentionOptions
-  bool value_shortcut = false;      ///< add first_values to the values, see
+  bool value_shortcut = false;      ///< mix first_values into the values, see
                                     ///< MultiHeadAttentionOptions
   bool token_shift = false;         ///< apply token_shift() to the inputs of both sublayers;
                                     ///< weights start at 0
@@ -51,7 +51,7 @@ struct Block : Module {
   Block(int64_t dim, const BlockOptions& options);
 
   /// Applies the block to x. mask and first_values are those of MultiHeadAttention. With
-  /// token_shift, the mask must be bool (B, 1, T, T).
+  /// token_shift, a mask must be bool (B, 1, T, T).
   Tensor operator()(const Tensor& x, const Tensor& mask = {},
                     Tensor* first_values = nullptr) const {
     const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) {
@@ -62,7 +62,8 @@ struct Block : Module {
   }
   /// Applies the block to the next T tokens, x. They also attend to the cached tokens, and are
   /// appended to the cache. Throws Error if the attention is not causal, if gradients are being
-  /// recorded, or if T > 1 and the lengths of the cached sequences differ.
+  /// recorded, if the tokens exceed the cache's capacity or the rotary positions, or if T > 1 and
+  /// the lengths of the cached sequences differ.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const {
     const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) {
       return attn(token_shift(y, shift1, cache, 0), cache, first_values);

@@ -30,8 +30,8 @@ struct MuonOptions {
 /// NaN or an infinity.
 class Muon : public GroupOptimizer {
  public:
-  /// Throws Error, naming the parameter, if a parameter has fewer than 2 axes, or if its `rows` are
-  /// given but are not positive numbers that add up to param.size(0).
+  /// Throws Error, naming the parameter, if a parameter has fewer than 2 axes or no rows, or if its
+  /// `rows` are given but are not positive numbers that add up to param.size(0).
   Muon(std::vector<StackedMatrices> params, const MuonOptions& options = {});
 
  private:
@@ -56,8 +56,8 @@ struct MuonAndAdamWOptions {
 /// optimiser:
 ///   const auto optimizer = optim::muon_and_adamw(model.parameters(), model.hidden_matrices());
 /// Its learning rate is that of AdamW; setting it, for example by a schedule, changes Muon's in
-/// proportion. AdamW decays only parameters of rank >= 2. Throws Error if there are no hidden
-/// matrices, or no other parameters.
+/// proportion. AdamW decays only parameters of rank >= 2. Throws Error if there is no hidden matrix
+/// or no other parameter that requires grad, or if the learning rate of AdamW is 0.
 std::unique_ptr<CombinedOptimizer> muon_and_adamw(const std::vector<Tensor>& params,
                                                   std::vector<StackedMatrices> hidden,
                                                   const MuonAndAdamWOptions& options = {});

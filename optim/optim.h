@@ -1,6 +1,7 @@
 #pragma once
-// Includes all of optim except mpi/mpi.h, a separate library: optimisers, gradient clipping,
-// learning-rate schedules, weight averaging, and training on several ranks.
+// Includes the public headers of optim except mpi/mpi.h, which belongs to a separate library:
+// optimisers, gradient clipping, learning-rate schedules, weight averaging, and training on several
+// ranks.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
 #include "gradus/optim/adaptive.h"

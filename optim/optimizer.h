@@ -33,7 +33,9 @@ ParameterGroups decay_groups(const std::vector<Tensor>& params);
 
 /// Options of one step.
 struct StepOptions {
-  double max_grad_norm = std::numeric_limits<double>::infinity();  ///< see clip_grad_norm
+  /// The norm to which the gradients of the update are clipped, see clip_grad_norm. Infinity (the
+  /// default) means no clipping.
+  double max_grad_norm = std::numeric_limits<double>::infinity();
   /// The norm used for clipping. If the parameters are divided among several optimisers or
   /// processes, set it to the norm of all gradients. Default: the norm of this optimiser's
   /// gradients.
@@ -57,8 +59,9 @@ class Optimizer {
 
   /// Updates all parameters that require grad and have a gradient. Returns the norm of the
   /// gradients before clipping (grad_norm, if set), or 0 if neither max_grad_norm nor grad_norm is
-  /// set. Throws Error, with nothing changed, if the dtype of a parameter has changed since its
-  /// state was allocated.
+  /// set. Throws Error, with nothing changed, if an option is invalid, if the dtype of a parameter
+  /// has changed since its state was allocated, or if the optimiser rejects a gradient (Muon
+  /// rejects NaN and infinity).
   double step(const StepOptions& options = {});
   /// Clears the gradients.
   void zero_grad();
@@ -73,7 +76,7 @@ class Optimizer {
   /// Most of it is the state itself, which the next step changes; clone what is to be kept.
   virtual NamedTensors state_dict() const = 0;
   /// Restores what state_dict() returned. If names, shapes or dtypes do not match, changes nothing
-  /// and throws one Error that lists the names.
+  /// and throws one Error that lists the names, at most ten of each kind of mismatch.
   virtual void load_state_dict(const NamedTensors& state) = 0;
 
  protected:
@@ -99,9 +102,9 @@ class Optimizer {
 
 /// An optimiser with a state per parameter: the base of all optimisers but CombinedOptimizer and
 /// ShardedOptimizer. It skips parameters without a gradient and frozen parameters (requires_grad()
-/// is false). If a parameter is frozen at construction, its state is allocated at its first update
-/// or by load_state_dict(). Error messages name a parameter by its position among the parameters of
-/// all groups, from 0.
+/// is false). If a float32 or float64 parameter is frozen at construction, its state is allocated
+/// at its first update or by load_state_dict(). Error messages name a parameter by its position
+/// among the parameters of all groups, from 0.
 class GroupOptimizer : public Optimizer {
  public:
   std::vector<Tensor> parameters() const override;

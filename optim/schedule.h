@@ -63,14 +63,15 @@ struct PlateauOptions {
   double lr = 1e-3;         ///< initial learning rate
   double factor = 0.1;      ///< multiplies lr at a reduction
   int64_t patience = 10;    ///< successive losses without improvement that are tolerated
-  double threshold = 1e-4;  ///< minimum improvement as a fraction of |lowest loss|
+  double threshold = 1e-4;  ///< an improvement must exceed this fraction of |best loss|
   int64_t cooldown = 0;     ///< number of losses after a reduction that are not counted
-  double min_lr = 0;        ///< lower bound of lr
+  double min_lr = 0;        ///< lower bound of a reduced lr
 };
-/// Reduces the learning rate when the validation loss stops improving. A lower loss is better, and
-/// NaN is never an improvement. This is PyTorch's ReduceLROnPlateau, except that the threshold is
-/// relative to the absolute value of the lowest loss, because PyTorch's has the wrong sign for a
-/// loss below 0. As in PyTorch, reductions by 1e-8 or less are skipped. Usage:
+/// Reduces the learning rate when the validation loss stops improving. A loss is an improvement if
+/// it is below the best loss by more than the threshold; it then becomes the best loss. NaN is
+/// never an improvement. This is PyTorch's ReduceLROnPlateau, except that the threshold is relative
+/// to the absolute value of the best loss, because PyTorch's has the wrong sign for a loss below 0.
+/// As in PyTorch, reductions by 1e-8 or less are skipped. Usage:
 ///   optimizer.set_lr(plateau.step(validation_loss));
 class Plateau {
  public:
@@ -78,9 +79,9 @@ class Plateau {
   /// Records the next loss and returns the new learning rate.
   double step(double loss);
   double lr() const { return lr_; }  ///< the current learning rate
-  /// Returns everything that later steps depend on, except the options: "lr", "best" (the lowest
-  /// loss), "bad" (the number of losses counted so far against `patience`) and "cooldown" (the
-  /// number of further losses that will not be counted).
+  /// Returns everything that later steps depend on, except the options: "lr", "best" (the best
+  /// loss, infinity at first), "bad" (the number of losses counted so far against `patience`) and
+  /// "cooldown" (the number of further losses that will not be counted).
   NamedTensors state_dict() const;
   /// Restores what state_dict() returned. If names, shapes or dtypes do not match, changes nothing
   /// and throws one Error that lists the names.

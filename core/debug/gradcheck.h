@@ -16,8 +16,7 @@ using TensorFunction = std::function<std::vector<Tensor>(const std::vector<Tenso
 /// The result of a check.
 struct GradcheckResult {
   bool ok = true;       ///< whether all gradients agree
-  std::string message;  ///< the first difference (input, element, analytic, numeric) if `ok` is
-                        ///< false
+  std::string message;  ///< the first gradient that differs, with both values, if `ok` is false
   /// Equals `ok`.
   explicit operator bool() const { return ok; }
 };

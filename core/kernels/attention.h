@@ -78,7 +78,8 @@ struct AttentionBackward {
   Heads<T> dq, dk, dv;  ///< not computed where data is null
 };
 
-/// Writes x.out = dropout(softmax(scale q k^T + mask)) v and, unless x.rows is null, x.rows.
+/// Writes x.out = dropout(softmax(scale q k^T + mask)) v and, unless x.rows is null, x.rows. For a
+/// query that sees no key, the row of x.out is 0.
 template <class T>
 void attention_forward(const Attention<T>& problem, const AttentionForward<T>& x);
 

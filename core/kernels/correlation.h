@@ -96,10 +96,10 @@ inline AxisSweep forward_axis(const WindowAxis& a) {
   return sweep;
 }
 
-/// Returns the sweep along an axis of dy that computes dx at the positions i with (i + p) % s ==
-/// phase, where s, p and d are stride, padding and dilation. In the forward pass, tap u of window
-/// (i + p - u d) / s reads position i, so only taps with u d % s == phase contribute. `before`
-/// zeros precede dy.
+/// Returns the sweep along an axis of dy that computes one phase of dx. Let s, p and d be stride,
+/// padding and dilation. The phase consists of the positions i with (i + p) % s == phase. In the
+/// forward pass, tap u of window (i + p - u d) / s reads position i, so only taps with u d % s ==
+/// phase contribute. `before` zeros precede dy.
 inline AxisSweep backward_axis(const WindowAxis& a, int64_t before, int64_t phase) {
   AxisSweep sweep;
   for (int64_t i = 0; i < a.size; ++i)
@@ -119,7 +119,7 @@ inline PaddedAxis backward_padding(const WindowAxis& a) {
           std::max<int64_t>(last - (a.out - 1), 0)};
 }
 
-/// Minimum number of multiply-adds per chunk of a parallel loop.
+/// About the least number of multiply-adds per chunk of the parallel loop of Correlation.
 inline constexpr int64_t min_convolution_work = int64_t{1} << 19;
 
 template <class T>
@@ -238,10 +238,10 @@ void Correlation<T>::run() const {
 
 /// Computes the gradient of the weight. For each group, the gradient is the transpose of a matrix
 /// (rows, out) with rows = in * taps: the sum over images n of (windows of x[n])^T dy[n]. The work
-/// is divided among threads by parts (ranges of images), by groups and, if there are few parts and
-/// groups, by shares of a group's input channels. Each part has its own sums (groups, rows,
-/// columns), where columns is `out` rounded up to whole panels. The sums are added in the order of
-/// the parts. To limit memory, there are fewer parts if the sums are large.
+/// is divided among threads by parts, which here are ranges of images, by groups and, if there are
+/// few parts and groups, by shares of a group's input channels. Each part has its own sums (groups,
+/// rows, columns): `columns` is `out` rounded up to whole panels. The sums are added in the order
+/// of the parts. To limit memory, there are fewer parts if the sums are large.
 template <class T>
 class WeightGradient {
  public:

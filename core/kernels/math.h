@@ -6,11 +6,12 @@
 // With FMA, the error of a float function is at most the number of ulp (units in the last place of
 // the result) that its comment states, if any. The number in parentheses is the maximum error
 // measured against double precision over every 13th float. Without FMA it is up to 0.3 ulp larger,
-// which takes erf beyond its 3 ulp. The functions are correct at zeros, infinities, NaN and where
-// the result over- or underflows. Denormal arguments count as zero, and denormal results may be
-// flushed to zero, as in all kernels. The polynomials are minimax fits (Remez algorithm in 50
-// digits) with rounded coefficients. The coefficients of exp, erf and gelu were then improved by a
-// random search over neighbouring floats for the smallest maximum error of the float evaluation.
+// which may exceed the stated number, as for erf. The functions are correct at zeros, infinities,
+// NaN and where the result over- or underflows. Denormal arguments count as zero, and denormal
+// results may be flushed to zero, as in all kernels. The polynomials are minimax fits (Remez
+// algorithm in 50 digits) with rounded coefficients. The coefficients of exp, erf and gelu were
+// then improved by a random search over neighbouring floats for the smallest maximum error of the
+// float evaluation.
 //
 // The float functions use select() instead of ternaries. g++ turns a ternary into a branch and
 // moves into it the work that only one arm needs, which may leave the loop scalar. The same applies
@@ -265,8 +266,8 @@ template <class T>
 }
 inline double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
-/// Returns sin x within 2 ulp (1.54) for |x| <= 1e5. The error grows with |x|. For |x| >= 1e7 the
-/// result is meaningless: use std::sin there.
+/// Returns sin x within 2 ulp (1.54) for |x| <= 1e5, and +0 for x = -0. The error grows with |x|.
+/// For |x| >= 1e7 the result is meaningless: use std::sin there.
 [[gnu::always_inline]] inline float sin(float x) { return detail::sin_from(x, 0); }
 inline double sin(double x) { return std::sin(x); }
 

@@ -1,8 +1,8 @@
 #pragma once
 // Scaled dot-product attention (Vaswani et al. 2017, arXiv 1706.03762, equation 1). It is computed
 // in tiles with an online softmax (Dao et al. 2022, arXiv 2205.14135), so memory grows with the
-// sequence length T, not with T^2. If the mask requires grad, attention is computed with basic ops
-// instead.
+// sequence length T, not with T^2. If the mask needs a gradient, attention is computed with basic
+// ops instead.
 
 #include <optional>
 

@@ -18,9 +18,9 @@ namespace gradus {
 /// - An axis of size 1 broadcasts to the size that its letter has in another tensor. Spaces are
 ///   ignored.
 /// Multiplies the tensors from left to right, two at a time: by batched matrix products where axes
-/// are summed over, else elementwise. Throws Error if the equation is malformed, if the shapes do
-/// not fit it, if an intermediate product has more than max_rank axes, if the dtypes differ, or if
-/// there are several tensors and their dtype is not floating.
+/// are summed over, else elementwise. Throws Error if the equation is malformed, if the number of
+/// tensors or their shapes do not fit it, if a product has more than max_rank axes, if the dtypes
+/// differ, or if there are several tensors and their dtype is not floating.
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors);
 
 }  // namespace gradus

@@ -23,12 +23,12 @@ Tensor full_like(const Tensor& x, double value) { return full(x.shape(), value, 
 Tensor scalar(double value, Dtype dtype) { return full({}, value, dtype); }
 
 Tensor arange(double start, double end, double step, Dtype dtype) {
-  check(step != 0 && (end - start) / step >= 0 && std::isfinite((end - start) / step),
-        "arange: step ", step, " does not lead from ", start, " to ", end);
-  const double count = std::ceil((end - start) / step);
-  check(count < 0x1p59, "arange: too many elements from ", start, " to ", end, " by ", step);
+  const double steps = (end - start) / step;
+  check(step != 0 && std::isfinite(step) && steps >= 0 && std::isfinite(steps), "arange: step ",
+        step, " does not lead from ", start, " to ", end);
+  check(steps < 0x1p59, "arange: too many elements from ", start, " to ", end, " by ", step);
   for (double number : {start, end, step}) check_number("arange", dtype, number);
-  const auto n = static_cast<int64_t>(count);
+  const auto n = static_cast<int64_t>(std::ceil(steps));
   Tensor x = empty({n}, dtype);
   dispatch_number("arange", dtype, [&]<class T>(TypeTag<T>) {
     T* out = x.data<T>();

@@ -23,9 +23,10 @@ Tensor full_like(const Tensor& x, double value);
 ///@}
 /// Returns a tensor of rank 0 that holds `value`.
 Tensor scalar(double value, Dtype dtype = float32);
-/// Returns start, start + step, ... up to but excluding end. Throws Error if step is 0 or leads
-/// away from end, if start or end is not finite, or if the dtype is int64 and start, end or step is
-/// not an integer in int64's range.
+/// Returns start, start + step, ... up to but excluding end. If step is not an integer, rounding
+/// may add a value close to end. Throws Error if step is 0 or leads away from end, if start or end
+/// is not finite, or if the dtype is int64 and start, end or step is not an integer in int64's
+/// range.
 Tensor arange(double start, double end, double step = 1, Dtype dtype = int64);
 /// Returns 0, 1, ..., end - 1 as int64.
 inline Tensor arange(int64_t end) { return arange(0, static_cast<double>(end)); }
@@ -115,7 +116,8 @@ Tensor copied_from(const Values& values, const Shape& shape) {
 /// if rows differ in length or depth, or if the dtype is int64 and a value is not an integer in
 /// int64's range. For the values of a std::vector, use from_data.
 Tensor tensor(const core::NestedList& values, Dtype dtype);
-/// Returns a tensor from literals: bool if every value is a bool, else float32, even for integers.
+/// Returns a tensor from literals: bool if there are values and all are bools, else float32, even
+/// for integers.
 inline Tensor tensor(const core::NestedList& values) {
   return tensor(values, values.is_bool() ? boolean : float32);
 }
@@ -167,8 +169,8 @@ Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtyp
 /// Returns a tensor whose elements are those at `data`, without copying them. Writes to the tensor
 /// change the memory, and writes to the memory change the tensor. Strides count elements: element
 /// (i, j) is i * strides[0] + j * strides[1] elements after `data`. A stride of 0 repeats the
-/// elements along its axis, as expand() does; the tensor then cannot be changed in place. A bool is
-/// a byte of value 0 or 1.
+/// elements along its axis, as expand() does; a tensor with repeated elements cannot be changed in
+/// place. A bool is a byte of value 0 or 1.
 ///
 /// `deleter` is called once with `data` when the last tensor, view or graph node that uses the
 /// memory is destroyed, on the thread that destroys it. The deleter must not throw. Without a

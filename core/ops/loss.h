@@ -10,7 +10,7 @@ enum class Reduction { mean, sum, none };
 
 struct CrossEntropyOptions {
   Reduction reduction = Reduction::mean;  ///< how the losses are reduced
-  int64_t ignore_index = -100;            ///< targets with this value are ignored
+  int64_t ignore_index = -100;            ///< class indices with this value are ignored
   double label_smoothing = 0;             ///< eps: targets t (one-hot for indices) become
                                           ///< (1 - eps) t + eps/C
   Tensor class_weights = {};              ///< a factor per class, (C); 1 if undefined
@@ -95,9 +95,9 @@ struct BCEWithLogitsOptions {
   Tensor positive_weights = {};
 };
 /// Returns -(w t log sigmoid(x) + (1-t) log(1 - sigmoid(x))) for logits x, targets t and w =
-/// positive_weights, multiplied by `weights`. Large |x| do not overflow. If x is infinite and all
-/// weights are positive, the loss is 0 if sigmoid(x) equals t, else infinity. Reduction::mean
-/// divides by the number of elements, not by the sum of the weights.
+/// positive_weights, multiplied by `weights`. Large |x| do not overflow. If x is infinite, t is
+/// from 0 to 1 and all weights are positive, the loss is 0 if sigmoid(x) equals t, else infinity.
+/// Reduction::mean divides by the number of elements, not by the sum of the weights.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
                                         const BCEWithLogitsOptions& options = {});
 

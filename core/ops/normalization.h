@@ -8,7 +8,7 @@ namespace gradus {
 
 /// Returns y_i = exp(x_i) / sum_j exp(x_j) along dim, or 0 where all elements are -inf.
 Tensor softmax(const Tensor& x, int64_t dim = -1);
-/// Returns log(softmax(x)) along dim, finite also where softmax(x) would be rounded to 0.
+/// Returns log(softmax(x)) along dim, computed without softmax(x), which could round to 0.
 Tensor log_softmax(const Tensor& x, int64_t dim = -1);
 /// Returns (x - mean) / sqrt(var + eps) * weight + bias over the last axis, of size n. weight and
 /// bias are (n) or undefined. Ba, Kiros, Hinton 2016, arXiv 1607.06450.

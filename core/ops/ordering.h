@@ -43,7 +43,8 @@ ValuesAndIndices topk(const Tensor& x, int64_t k, Axis dim = -1);
 ///@{
 /// Returns the median along dim and its index, or the median of all elements. Of an even number of
 /// elements the median is the lower of the two in the middle. If there is a NaN, the first NaN is
-/// the result. Only the returned element gets a gradient. Throws Error if there are no elements.
+/// the result. Only the returned element gets a gradient. Throws Error if the axis or, without dim,
+/// x is empty.
 ValuesAndIndices median(const Tensor& x, Axis dim, KeepDim keep = false);
 Tensor median(const Tensor& x);
 ///@}

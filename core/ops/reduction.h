@@ -9,7 +9,7 @@ namespace gradus {
 /// Returns the sum; for bool the number of true elements, as int64. Throws Error if an int64 sum
 /// overflows.
 Tensor sum(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
-/// Returns the mean; for bool the fraction of true elements, as float32.
+/// Returns the mean; for bool the fraction of true elements, as float32. Throws Error for int64.
 Tensor mean(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 /// Returns the variance of n elements, with divisor max(n - correction, 0). The default correction
 /// of 1 makes it unbiased, as in torch.var.

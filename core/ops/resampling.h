@@ -35,13 +35,14 @@ enum class Interpolation { nearest, bilinear };
 struct InterpolateOptions {
   Interpolation mode = Interpolation::nearest;  ///< how pixels are computed
   /// For bilinear only: if true, aligns the centres of the corner pixels of x and the result; if
-  /// false, the edges of the two images.
+  /// false, the edges of the two images. With nearest, true throws Error.
   bool align_corners = false;
 };
 /// Returns x resized to `size`, as in PyTorch. Along an axis resized from n to m pixels, nearest
 /// copies pixel floor(i r) to pixel i, where r = n / m. Both r and the product i r are rounded to
 /// float32, so this may be a neighbour of pixel floor(i n / m). Bilinear interpolates between the
-/// two nearest pixel centres along each axis, without antialiasing when the image shrinks.
+/// pixel centres on both sides along each axis, or copies the outermost pixel beyond its centre,
+/// without antialiasing when the image shrinks.
 Tensor interpolate(const Tensor& x, Size2d size, const InterpolateOptions& options = {});
 
 }  // namespace gradus

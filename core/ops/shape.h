@@ -8,8 +8,8 @@ namespace gradus {
 
 /// Concatenates along an existing axis. All other sizes and the dtype must agree.
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
-/// Stacks along a new axis at `dim`. All shapes must agree. In a file that includes `<stack>` and
-/// has `using namespace std`, call it gradus::stack.
+/// Stacks along a new axis at `dim`. All shapes and dtypes must agree. In a file that includes
+/// `<stack>` and has `using namespace std`, call it gradus::stack.
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
 /// Splits x into views of the given sizes along dim, as Tensor::split does, but into any number of
 /// views. (Tensor::split takes a Shape, which contains at most max_rank sizes.)

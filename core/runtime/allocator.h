@@ -43,7 +43,8 @@ int64_t array_bytes(int64_t n, int64_t size);
 /// so that overruns are detected.
 class Storage {
  public:
-  /// Allocates `bytes` uninitialised bytes. Throws Error if out of memory.
+  /// Allocates `bytes` uninitialised bytes. Throws Error if `bytes` is negative or if there is not
+  /// enough memory.
   explicit Storage(int64_t bytes);
   /// Refers to existing memory, which `owner` keeps alive.
   Storage(std::shared_ptr<const void> owner, std::byte* data, int64_t bytes)

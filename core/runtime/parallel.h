@@ -133,7 +133,7 @@ template <class T, class F>
 }
 
 /// Runs f with OpenMP's number of threads set to 1 for the calling thread, so that a BLAS built on
-/// OpenMP starts no team. Restores the setting afterwards.
+/// OpenMP starts no team. Restores the setting afterwards. f must not throw.
 template <class F>
 void with_single_openmp_thread(F&& f) {
   const int before = omp_get_max_threads();

@@ -83,7 +83,7 @@ constexpr Saves saves_input(int i) { return {1u << i, 0}; }
 class Backward {
  public:
   /// Returns the i-th input, connected to the graph. Throws Error if the input was not saved, or if
-  /// it was changed in place after the op.
+  /// its storage was changed in place after the op.
   Tensor input(int i) const;
   /// Returns the i-th output, connected to the graph. Throws Error in the same cases as input().
   Tensor output(int i = 0) const;
@@ -98,7 +98,8 @@ class Backward {
   const Shape& input_shape(int i) const;
   /// Adds `gradient` to the gradient of the i-th input if needs(i), else does nothing. May be
   /// called more than once. Throws Error if needs(i) and `gradient` is undefined or differs from
-  /// the input in shape or dtype.
+  /// the input in shape or dtype, and in AnomalyMode also if `gradient` is not finite although all
+  /// output gradients are.
   void give(int i, Tensor gradient);
   /// Returns whether the ops that the rule calls are recorded.
   bool create_graph() const;
@@ -146,8 +147,8 @@ class Node : public std::enable_shared_from_this<Node> {
   static void destroy(Node* node);
   /// Frees the rule, the composed form and the saved tensors.
   void drop_saved();
-  /// Returns tensor i of `list`. Throws Error if the tensor was not saved, or was changed in place
-  /// after it was saved. The message calls the tensor `what`: "input" or "output".
+  /// Returns tensor i of `list`. Throws Error if the tensor was not saved, or if its storage was
+  /// changed in place afterwards. The message calls the tensor `what`: "input" or "output".
   const Tensor& saved(const std::vector<Saved>& list, const char* what, size_t i) const;
   Node* next_waiting_ = nullptr;  // the next in destroy()'s list of nodes
   const char* name_ = "";

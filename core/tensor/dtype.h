@@ -69,7 +69,7 @@ inline constexpr Dtype dtype_of = std::same_as<T, float>     ? float32
                                                              : boolean;
 
 /// Returns v converted to To, as by static_cast. Throws Error if To is an integer type other than
-/// bool and v is NaN or out of To's range. The message begins with `op`.
+/// bool and v is NaN or, without its fraction, out of To's range. The message begins with `op`.
 template <class To, class From>
 To number_as(const char* op, From v) {
   if constexpr (std::same_as<To, bool>) {

@@ -65,8 +65,8 @@ class Tensor {
 
   // ---- elements as C++ values ----
   /// Returns the element of a one-element tensor of any dtype except bfloat16 and int8, converted
-  /// to T. Throws Error if T is an integer type other than bool and the element is NaN or out of
-  /// T's range.
+  /// to T. Throws Error if T is an integer type other than bool and the element is NaN or, without
+  /// its fraction, out of T's range.
   template <class T = double>
   T item() const {
     core::check(numel() == 1, "item: expected one element, got shape ", shape());
@@ -86,7 +86,7 @@ class Tensor {
     return out;
   }
   /// Returns the tensor as text: nested brackets with aligned columns, shortened for large tensors,
-  /// followed by dtype and shape.
+  /// followed by dtype and shape. Returns "tensor(undefined)" for an undefined tensor.
   std::string to_string() const;
 
   // ---- conversion and copies (differentiable) ----
@@ -181,9 +181,9 @@ class Tensor {
   // ---- in place, without recording a gradient ----
   // Each of these increments the storage's version and returns a handle to this tensor. Each
   // throws Error if an axis of this tensor is expanded, or if this tensor or the operand requires
-  // grad while gradients are recorded (a NoGrad scope prevents that). If backward reads a tensor
-  // that the graph saved before the change, it throws Error. The operand may overlap this tensor:
-  // its elements are read before they are changed.
+  // grad while gradients are recorded (a NoGrad scope prevents that). Backward throws Error if it
+  // reads a tensor with this storage that the graph saved before the change. The operand may
+  // overlap this tensor: its elements are read before they are changed.
   /// Sets every element.
   Tensor fill_(double value) const;
   /// Sets every element to 0.

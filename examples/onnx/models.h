@@ -35,8 +35,9 @@ std::string to_onnx(const models::ViT& model, const models::ChannelStats& stats 
 std::string to_onnx(const models::CNNAttention& model, const models::ChannelStats& stats = {});
 ///@}
 /// images (images, channels, image, image), ids (texts, length) int64, and lengths (texts) int64,
-/// the numbers of tokens without padding -> image_features (images, shared), text_features (texts,
-/// shared), similarity (images, texts). `stats` has the same meaning as for ViT.
+/// the numbers of tokens without padding -> image_features (images, shared) and text_features
+/// (texts, shared), both of length 1, and similarity (images, texts), scaled as by
+/// CLIP::similarity(). `stats` has the same meaning as for ViT.
 std::string to_onnx(const models::CLIP& model, const models::ChannelStats& stats = {});
 /// Only the encoder: images (batch, channels, image, image) -> annotations (batch, positions,
 /// features), and state, the decoder's initial state: (batch, hidden) or, for LSTM, h and c side by

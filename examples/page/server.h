@@ -21,11 +21,12 @@ struct Reply {
 class PageServer {
  public:
   /// Returns the reply to a request. For a GET request, `path` is "/" or "/data", and `argument` is
-  /// the text after "?since=". For a POST request, `path` is "/do" or "/ask", and `argument` is the
-  /// body (at most 64 KB of JSON). Must be thread-safe. If the handler throws Error, the reply has
-  /// status 400.
+  /// the query parameter `since`, or "" without one. For a POST request, `path` is "/do" or "/ask",
+  /// and `argument` is the body (at most 64 KB, sent as application/json). Must be thread-safe. If
+  /// the handler throws Error, the reply has status 400.
   using Handler = std::function<Reply(const std::string& path, const std::string& argument)>;
-  /// Starts the server. Port 0 means any free port. Throws Error if the port is in use.
+  /// Starts the server. Port 0 means any free port. Throws Error if the port is in use or not
+  /// allowed.
   PageServer(int64_t port, Handler handler);
   ~PageServer();
   PageServer(const PageServer&) = delete;

@@ -22,8 +22,9 @@ class LayerStatistics {
   /// Samples the weights. Must be called before the optimiser's step.
   explicit LayerStatistics(const nn::Module& model);
   /// Returns the statistics, a JSON array of {"name", "weights", "gradients", "ratio"} and, for
-  /// activations, {"name", "activations"}. "ratio" is |update| / |weights|; the other values are
-  /// magnitudes(). Must be called after the optimiser's step, before the gradients are cleared.
+  /// activations, {"name", "activations"}. "ratio" is |update| / |weights before the update|, or
+  /// null if that is not finite. "weights", "gradients" and "activations" are magnitudes(). Must be
+  /// called after the optimiser's step, before the gradients are cleared.
   std::string take(const NamedTensors& activations) const;
 
  private:

@@ -62,8 +62,8 @@ void check_heat_map(const HeatMap& map);
 /// byte that is not UTF-8 becomes its value (for example `<E2>`). If `spaces` is false, spaces and
 /// the empty token are unchanged, which suits titles.
 std::string visible(const std::string& token, bool spaces = true);
-/// Returns the width in terminal columns. Chinese, Japanese and Korean characters and emoji occupy
-/// two.
+/// Returns the width in terminal columns. Chinese, Japanese and Korean characters (except
+/// half-width forms) and emoji from U+1F000 on count as two columns.
 int64_t columns_of(const std::string& visible_text);
 
 /// Returns one field of a CSV file, quoted if necessary (RFC 4180).

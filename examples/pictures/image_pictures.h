@@ -27,7 +27,7 @@ Tensor principal_plane(const Tensor& features);
 
 /// Returns a scatter plot of principal_plane(features) with one mark per class. labels is (N)
 /// int64. A class of drawn shapes (see shapes.h) is marked by its shape in its colour, and a class
-/// whose name is one character by that character.
+/// whose name is one character, one terminal column wide, by that character.
 Picture embedding_plane(std::string path, const Tensor& features, const Tensor& labels,
                         const std::vector<std::string>& class_names);
 

@@ -29,8 +29,8 @@ class Flags {
            const std::string& meaning, const std::string& default_shown = "") {
     add({key_of(name), meaning, &value, least, most}, kind_of(&value), default_shown);
   }
-  /// Declares a seed (any 64-bit number), or a switch. The flag sets the switch to true. A switch
-  /// that is already true is declared as --no-NAME instead, which sets it to false.
+  /// Declares a seed (a number from 0 to 2^64 - 1), or a switch. The flag sets the switch to true.
+  /// A switch that is already true is declared as --no-NAME instead, which sets it to false.
   template <class T>
   void add(const std::string& name, T& value, const std::string& meaning) {
     add({key_of(name), meaning, &value}, kind_of(&value), "");
@@ -61,7 +61,8 @@ class Flags {
   void added_later(const std::vector<std::string>& names);
 
   /// Reads the command line. If it contains --help, prints the help to stdout and returns false.
-  /// Throws Error, naming the flag, on a flag that is unknown or has a bad value.
+  /// Throws Error, naming the flag or argument, on a flag that is unknown or has a bad value, and
+  /// on a positional argument unless rest() was called.
   bool parse(int argc, char** argv);
   /// Reads the flags declared so far and ignores all others, including --help. For programs that
   /// declare further flags depending on the values of these.

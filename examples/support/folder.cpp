@@ -24,7 +24,8 @@ void make_folder_of(const std::string& file) {
 
 void append_to_file(const std::string& path, const std::string& head, std::string& bytes) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd >= 0 && ::lseek(fd, 0, SEEK_END) == 0) bytes.insert(0, head);
+  const bool is_empty = fd >= 0 && ::lseek(fd, 0, SEEK_END) == 0;
+  if (is_empty && !bytes.starts_with(head)) bytes.insert(0, head);  // not again after a failure
   bool ok = fd >= 0;
   while (ok && !bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());

@@ -29,9 +29,9 @@ struct PictureReader {
 
 /// The main function of a program that describes pictures. Parses the command line (`flags`,
 /// --model DIR with default `folder`, --threads, --precision, PNG files), reads all files, and
-/// prints for each file what load(DIR).say() returns. Returns the exit status. Throws the errors of
-/// Flags::parse and read_picture, and Error if no file is given or if the number of channels in
-/// images.json is not that of the model.
+/// prints for each file its name, followed by what load(DIR).say() returns. Returns the exit
+/// status. Throws the errors of Flags::parse, `load` and read_picture, and Error if no file is
+/// given or if the number of channels in `info` is not that of the model.
 int read_pictures(int argc, char** argv, Flags& flags, std::string folder,
                   const std::function<PictureReader(const std::string& dir)>& load);
 

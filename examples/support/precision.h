@@ -18,7 +18,7 @@ inline void add_precision_flag(Flags& flags, Precision& precision) {
 }
 
 /// While it exists, matrix products on its thread have this precision. If the precision is bf16 but
-/// this build or processor has no bfloat16 products, prints a note to stderr and uses float32.
+/// this build has no bfloat16 products, prints a note to stderr and uses float32.
 struct PrecisionScope : Bfloat16Products {
   [[nodiscard]] explicit PrecisionScope(Precision precision)
       : Bfloat16Products(precision == Precision::bf16) {

@@ -25,7 +25,7 @@ std::string joined(const std::vector<std::string>& paths) {
 }
 
 /// The files in a folder and in its folders, without hidden ones, in alphabetical order.
-std::vector<std::string> files_in(const std::string& folder) {
+std::vector<std::string> files_in(const std::string& folder) try {
   std::vector<std::string> files;
   for (fs::recursive_directory_iterator at(folder), end; at != end; ++at) {
     if (at->path().filename().string().starts_with('.'))
@@ -36,6 +36,14 @@ std::vector<std::string> files_in(const std::string& folder) {
   core::check(!files.empty(), folder, ": expected a folder of texts, it holds no file");
   std::sort(files.begin(), files.end());
   return files;
+} catch (const fs::filesystem_error& error) {
+  core::fail("cannot read ", folder, ": ", error.code().message());
+}
+
+/// Returns whether there is a file or folder of this name, which may be too long for one.
+bool exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
 }
 
 std::vector<std::string> split_at_commas(const std::string& list) {
@@ -70,17 +78,12 @@ std::string source_text() {
 std::string read_text(const std::string& path) {
   if (path.empty()) return source_text();
   if (path == "-") return read_file("/dev/stdin");
-  if (fs::is_directory(path)) return joined(files_in(path));
-  if (path.find(',') != std::string::npos && !fs::exists(path))
-    return joined(split_at_commas(path));
+  if (exists(path) && fs::is_directory(path)) return joined(files_in(path));
+  if (path.find(',') != std::string::npos && !exists(path)) return joined(split_at_commas(path));
   return read_file(path);
 }
 
 std::string missing_file(const std::string& paths) {
-  const auto exists = [](const std::string& path) {
-    std::error_code error;
-    return fs::exists(path, error);
-  };
   if (exists(paths)) return "";
   const std::vector<std::string> parts = split_at_commas(paths);
   const auto first = std::ranges::find_if_not(parts, exists);

@@ -20,7 +20,7 @@ std::string with_commas(int64_t n);
 std::string as_clock(double seconds);
 
 /// Returns the smallest number of changes that turn `a` into `b`. A change inserts, deletes or
-/// replaces a character, or swaps two characters that are adjacent in both texts.
+/// replaces a byte, or swaps two bytes that are adjacent in both texts.
 size_t edit_distance(const std::string& a, const std::string& b);
 
 /// Returns the size and the FNV-1a hash of a text as a string that identifies the text.

@@ -41,8 +41,8 @@ class ClassifierTask : public ImageTask {
     return cross_entropy(model_(batch.images), batch.labels, {.label_smoothing = label_smoothing_});
   }
   void save(const std::string& dir) const override { write_model(dir, model_); }
-  /// Draws the confusion matrix, mistakes and attention. Writes a validation image on which the
-  /// program classify can be tried.
+  /// Draws the confusion matrix and, where there are any, mistakes and attention. Writes a
+  /// validation image on which the program classify can be tried.
   void show() override {
     const models::ImageData& data = corpus_.part(Split::validation);
     const auto outputs = over(Split::validation, [this](const Tensor& x) { return model_(x); });

@@ -63,7 +63,8 @@ class ImageTask : public Task {
   models::LabelledFeatures over(Split part, const std::function<Tensor(const Tensor& images)>& f,
                                 int64_t most = std::numeric_limits<int64_t>::max()) const;
   /// Returns `config` with `image` (height and width) and `channels` set from the images. A `patch`
-  /// of 0 becomes a quarter of `image`. Throws Error unless the images are square.
+  /// of 0 becomes a quarter of `image`, rounded down, but at least 1. Throws Error unless the
+  /// images are square.
   template <class Config>
   Config fitted(Config config) const {
     const Shape shape = corpus_.images.train.shape();
@@ -88,7 +89,7 @@ class ImageTask : public Task {
                    const std::string& shape) const;
 
   /// write_example() writes a validation image to OUT/example.png. try_with() returns a line that
-  /// tells how to run `program` with the model in `dir` on this image.
+  /// tells how to run `program` with the model in `dir` on the image `dir`/example.png.
   void write_example() const;
   std::string try_with(const std::string& program, const std::string& dir) const;
 

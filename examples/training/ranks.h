@@ -30,7 +30,7 @@ class Ranks {
   /// Waits for all ranks. Throws Error if not all of them start within about `deadline` seconds.
   /// Later, waiting for another rank throws Error after `deadline` seconds, or after ten times as
   /// long if all ranks answer but some are busy. Throws Error if mpirun has started several
-  /// processes but libgradus_mpi.so, which connects them, is missing.
+  /// processes but libgradus_mpi.so, which connects them, is missing or of another version.
   explicit Ranks(double deadline);
 
   int rank() const { return communicator_->rank(); }

@@ -24,8 +24,8 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   /// Locks the folder, if it exists and its file system has locks, until this object is destroyed.
-  /// Completes an interrupted replace_checkpoint(). Throws Error if the folder is locked by another
-  /// process or not writable.
+  /// Completes an interrupted replace_checkpoint(). Throws Error if the folder cannot be opened, is
+  /// locked by another process, or is not writable.
   void lock();
   /// Creates the folder if needed, and locks it.
   void make();
@@ -38,9 +38,9 @@ class RunFolder {
   /// Returns the run's checkpoint. If it cannot be read, returns the previous checkpoint and sets
   /// `note` to the reason. Throws Error, which suggests what to do, if neither can be read.
   models::Checkpoint load_checkpoint(std::string& note);
-  /// Calls write(), which writes a checkpoint. The existing checkpoint becomes the previous one,
-  /// unless it could not be read or the file system has no hard links. The previous checkpoint is
-  /// not touched until the new one is complete.
+  /// Calls write(), which writes a checkpoint. The existing checkpoint becomes the previous one if
+  /// this object has read or written it and the file system has hard links. The previous checkpoint
+  /// is not touched until the new one is complete.
   void replace_checkpoint(const std::function<void()>& write);
   /// Removes partly written files of runs that were killed.
   void remove_leftovers() const;

@@ -53,8 +53,8 @@ std::string stored_kind(const TrainOptions& options);
 
 /// Declares a flag for each member of `options` except `rank` and `ranks`. The member's value is
 /// the default, but run_training() computes the default of --min-lr and, with several ranks, those
-/// of --accumulate and --threads. Checkpoints store the flags that affect training, for example
-/// --lr, but not those that concern one process, for example --threads.
+/// of --accumulate and --threads. Checkpoints store the flags of the group "Training", for example
+/// --lr, but not those of the group "This run", for example --threads.
 void add_training_flags(Flags& flags, TrainOptions& options);
 
 /// Declares --recompute if the model or its image encoder is a stack of transformer blocks. Must be

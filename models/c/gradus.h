@@ -108,11 +108,12 @@ int gradus_tensor_reshape(const gradus_tensor* tensor, const int64_t* shape, int
 /// The losses are means.
 int gradus_op(const char* name, const gradus_tensor* const* inputs, int count, gradus_tensor** out);
 /// Sets whether gradus_backward computes the tensor's gradient. The tensor must not be the result
-/// of a recorded op.
+/// of a recorded op and, unless `on` is 0, must be float32 or float64.
 int gradus_tensor_requires_grad(gradus_tensor* tensor, int on);
 /// Sets *out to the gradient that gradus_backward has accumulated, or to null if there is none.
 int gradus_tensor_grad(const gradus_tensor* tensor, gradus_tensor** out);
-/// Accumulates the gradients of `loss`, which must have one element, and frees its graph.
+/// Accumulates the gradients of `loss`, which must have one element and depend on a tensor that
+/// requires a gradient, and frees its graph.
 int gradus_backward(const gradus_tensor* loss);
 
 // ---- modules ----
@@ -144,8 +145,9 @@ int gradus_module_parameter_count(const gradus_module* module, int64_t* out);
 /// sets *name to the parameter's name, which is valid until `module` is freed.
 int gradus_module_parameter(const gradus_module* module, int64_t index, const char** name,
                             gradus_tensor** out);
-/// Sets whether the parameters are trained. Initially they are, except bfloat16 and int8 weights of
-/// a loaded model, which cannot be trained: if the module has some, `on` must be 0.
+/// Sets whether the parameters are trained. If `on` is 0, also clears their gradients. Initially
+/// they are trained, except bfloat16 and int8 weights of a loaded model, which cannot be trained:
+/// if the module has some, `on` must be 0.
 int gradus_module_requires_grad(gradus_module* module, int on);
 /// Clears the parameters' gradients.
 int gradus_module_zero_grad(gradus_module* module);
@@ -164,7 +166,8 @@ int gradus_module_load(gradus_module* module, const char* path);
 ///     adam, adamw [lr] [beta1] [beta2] [eps] [weight_decay]
 ///     muon [lr] [momentum] [weight_decay] [adamw_lr]
 ///
-/// muon updates the matrices of hidden layers with Muon, and all other parameters with AdamW.
+/// muon updates the matrices of hidden layers with Muon, which has the options lr, momentum and
+/// weight_decay, and all other parameters with AdamW.
 int gradus_optimizer_new(const gradus_module* module, const char* rule, gradus_optimizer** out);
 /// Frees the handle.
 void gradus_optimizer_free(gradus_optimizer* optimizer);
@@ -202,8 +205,8 @@ typedef struct gradus_generate_options {
   int64_t tokens;      ///< maximum number of new tokens
   double temperature;  ///< divides the logits; 0 chooses the most likely token
   int64_t top_k;       ///< choose among the top_k most likely tokens; 0 means all
-  double top_p;        ///< choose among the fewest most likely tokens whose total probability is >=
-                       ///< top_p
+  double top_p;        ///< choose among the fewest most likely tokens that have at least the
+                       ///< fraction top_p of the probability left by top_k
   uint64_t seed;       ///< seed of the random choices
   int64_t vocab;       ///< choose only ids below this, for example the tokenizer's size; 0 means
                        ///< all

@@ -63,9 +63,9 @@ inline void hand_out(Tensor value, gradus_tensor** out) {
 }
 
 /// The parsed description of a layer or an optimiser: a name, numbers and options of the form
-/// NAME=NUMBER, for example "conv2d 3 16 3 padding=1". The constructor throws Error on a word
-/// that is none of these. check_used() throws Error on an option that was not read. Messages begin
-/// with `op`.
+/// NAME=NUMBER, for example "conv2d 3 16 3 padding=1". The constructor throws Error if there is
+/// no name, and on a word that is none of these. check_used() throws Error on an option that was
+/// not read. Messages begin with `op`.
 class Spec {
  public:
   Spec(const char* op, const std::string& text);
@@ -73,7 +73,7 @@ class Spec {
   /// Throws Error unless there are exactly `count` numbers.
   void expect(size_t count) const;
   double number(size_t i) const { return numbers_[i]; }
-  /// Returns number i as an integer.
+  /// Returns number i. Throws Error unless it is an integer.
   int64_t size(size_t i) const;
   /// Sets `value` if the option is given.
   void read(const char* option, double& value);

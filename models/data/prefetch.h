@@ -132,7 +132,7 @@ class Prefetch {
 
   const Make make_;
   const BatchOrder order_;
-  std::mutex mutex_;  // guards everything below
+  std::mutex mutex_;  // guards the members below, except changed_ and worker_
   std::condition_variable changed_;
   std::optional<Position> wanted_, busy_;  // next batch to make; batch being made
   std::optional<Result> ready_;

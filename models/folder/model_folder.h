@@ -58,16 +58,17 @@ struct LoadOptions {
   /// whole texts.
   bool new_heads = false;
 };
-/// Creates a module by make(), converts it to the dtype of DIR's weights, and loads these weights.
-/// make() runs no initialisers (see Module::param). To keep a damaged configuration from allocating
-/// much memory, throws Error if the module's parameters would have more than 65/64 times as many
-/// elements as the weights file (for a Hugging Face folder, more than twice as many plus a
-/// million). Also throws Error, naming the file, if the weights do not fit the module.
+/// Creates a module by make(), converts it to the dtype of DIR's weights (float32 for F16 and
+/// BF16), and loads these weights. make() runs no initialisers (see Module::param). To keep a
+/// damaged configuration from allocating much memory, throws Error if the module's parameters would
+/// have more than 65/64 times as many elements as the weights file (for a Hugging Face folder, more
+/// than twice as many plus a million). Also throws Error, naming the file, if the weights do not
+/// fit the module.
 void load_weights(const std::string& dir, const std::function<nn::Module&()>& make,
                   const LoadOptions& options = {});
 
-/// Converts an existing model to the dtype of DIR's weights, and loads these weights. Throws Error,
-/// naming the file, if they do not fit the model.
+/// Converts an existing model to the dtype of DIR's weights (float32 for F16 and BF16), and loads
+/// these weights. Throws Error, naming the file, if they do not fit the model.
 void load_weights(const std::string& dir, nn::Module& model, const LoadOptions& options = {});
 
 /// Returns the configuration in DIR/config.json for a model of type M.
@@ -78,7 +79,7 @@ typename M::Config load_config(const std::string& dir) {
   return config;
 }
 
-/// Writes the model and, if it is not null, the tokenizer. Creates DIR if needed.
+/// Writes the model and, if `tokenizer` is not null, the tokenizer. Creates DIR if needed.
 template <class M>
 void save_model(const std::string& dir, const M& model, const Tokenizer* tokenizer = nullptr) {
   typename M::Config config = model.config;

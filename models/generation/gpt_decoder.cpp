@@ -15,6 +15,8 @@ Tensor GPTDecoder::next_logits(const Tensor& ids) {
   check(ids.rank() == 2 && ids.size(0) == std::ssize(lengths()), "GPT: expected ids of ",
         lengths().size(), " rows, got ", ids.shape());
   const bool uneven = layers_.front().uneven();
+  check(!uneven || ids.size(1) == 1, "GPT: expected one token per sequence, as their lengths ",
+        "differ, got ids ", ids.shape());
   const Tensor positions = uneven ? from_data(lengths(), {ids.size(0), 1}) : Tensor();
   const Tensor x =
       model_->apply_blocks(model_->embed(ids, capacity() - room(), positions), {}, &layers_);

@@ -1,6 +1,6 @@
 #pragma once
-// Generates many texts at once with one model. Each step reads the weights once for all texts, not
-// once per text.
+// Generates many texts at once with one model. Each step reads the weights once for all texts that
+// it continues, not once per text. Prompts are read one at a time.
 
 #include <map>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace gradus::models {
 
-/// Continues many prompts together: each step() appends a token to each text that has a row. A
+/// Continues many prompts together: each step() samples a token for each text that has a row. A
 /// request waits until a row is free, and frees its row when its text ends, independently of other
 /// requests. Each text equals what generate() returns for the same prompt and options, up to
 /// rounding of the logits, which can differ only with more than 64 rows, with weights in bfloat16
@@ -22,8 +22,9 @@ class Server {
   /// options.stop_if are called during step(); options.held is ignored. Throws Error if the prompt
   /// or an option is invalid; an invalid logit_bias makes step() throw instead.
   int64_t add(const std::vector<int64_t>& prompt, const GenerateOptions& options = {});
-  /// Appends a token to each text that has a row, and starts waiting requests in free rows. Returns
-  /// false if all requests are finished. If it throws, the server must not be used any more.
+  /// Samples a token for each text that has a row, and starts waiting requests in free rows.
+  /// Returns false if all requests are finished. If it throws, the server must not be used any
+  /// more.
   bool step();
   /// Returns whether the request has finished. Throws Error if there is no such request: add()
   /// never returned this number, or take() or cancel() removed it.

@@ -13,7 +13,8 @@ struct LoraOptions {
   double dropout = 0;  ///< probability of dropping an input of an update, in training mode
   /// Regular expressions that select linear layers by name. Each must match the whole name or the
   /// end of the name after a dot, for example "attn.qkv" or "blocks.[0-3].mlp.*". If there are
-  /// none, all hidden layers are selected, which excludes the output layer.
+  /// none, add_lora() selects all hidden layers: those constructed with LinearOptions::hidden (the
+  /// default), unlike output layers.
   std::vector<std::string> layers = {};
 };
 

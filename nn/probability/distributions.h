@@ -6,7 +6,8 @@
 // gradient. log_prob accepts values that broadcast with the distribution's shape. log_prob, entropy
 // and kl are differentiable. Where a probability is 0 or 1, these three return limits (0 log 0 is
 // 0), never NaN, and infinite terms of kl pass no gradient on. All functions throw Error if
-// parameters or values are outside their domain, or if shapes do not broadcast.
+// parameters or values are outside their domain or have a wrong dtype, or if shapes do not
+// broadcast.
 
 #include "gradus/core/tensor/tensor.h"
 

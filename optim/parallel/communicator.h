@@ -25,7 +25,8 @@ using ReceivedPieces = std::vector<std::span<std::byte>>;
 
 /// Connects the ranks of a run, which train copies of one model. All ranks must make the same calls
 /// of all_to_all(), or of functions that use it, in the same order. A rank may make them from one
-/// thread at a time; abort() may be called at any time. After an Error only abort() may be called.
+/// thread at a time; abort() may be called at any time. After an Error, all_to_all() must not be
+/// called again.
 class Communicator {
  public:
   Communicator() = default;

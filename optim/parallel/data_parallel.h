@@ -33,8 +33,9 @@ class DataParallel {
  public:
   /// Copies the parameters of rank 0 to all ranks. Throws Error unless every parameter is a
   /// contiguous leaf of float32 or float64, with the same shape and dtype on all ranks; the message
-  /// names the first that is not. Gradients of parameters that are frozen at construction are never
-  /// exchanged. `communicator` must outlive this object.
+  /// names the first that is not. Also throws Error unless options.bucket_bytes > 0. Gradients of
+  /// parameters that are frozen at construction are never exchanged. `communicator` must outlive
+  /// this object.
   DataParallel(std::vector<Tensor> params, Communicator& communicator,
                const DataParallelOptions& options = {});
   ~DataParallel();
@@ -46,11 +47,11 @@ class DataParallel {
   /// order pass 0 of ranks 0, 1, ..., then pass 1, and so on. After earlier passes they are
   /// undefined or, with one rank, the sums so far. Gradients from before the first pass of a step
   /// are discarded. If some ranks have no gradient for a parameter, the gradients of the other
-  /// ranks are summed. `what` names the gradients in messages. Throws the errors of
-  /// Communicator::all_to_all.
+  /// ranks are summed. `what` names the gradients in messages. Throws the errors of loss.backward()
+  /// and Communicator::all_to_all; if there are several ranks, an error aborts the communicator.
   void backward(const Tensor& loss, bool last = true, const std::string& what = "gradients");
 
-  /// Total times in seconds since construction.
+  /// Times in seconds, added up since construction.
   struct Times {
     double exchange = 0;  ///< spent exchanging and adding up gradients
     double wait = 0;      ///< spent waiting for exchanges after backward has run

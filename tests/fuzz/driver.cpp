@@ -120,6 +120,7 @@ std::string repair_safetensors(std::string bytes) {
   std::memcpy(&length, bytes.data(), 8);
   if (length > bytes.size() - 8) return bytes;
   nlohmann::json header = parse_json("the header", bytes.substr(8, length));
+  if (!header.is_object()) return bytes;
   auto& metadata = header["__metadata__"];
   if (!metadata.is_object() || !metadata.contains("gradus.checksum") ||
       !metadata["gradus.checksum"].is_string())

@@ -68,8 +68,8 @@ std::string characters_tokenizer(const std::string& before);
 /// Returns the entries "normalizer" and "pre_tokenizer" of Llama 2.
 std::string llama2_spaces();
 
-/// Returns a safetensors file with its checksum corrected, or unchanged if it has none or if its
-/// sizes or offsets are wrong. Throws Error if the header is not JSON.
+/// Returns a safetensors file with its checksum corrected, or unchanged if it has no checksum of 16
+/// characters or if its sizes or offsets are wrong. Throws Error if the header is not JSON.
 std::string repair_safetensors(std::string bytes);
 
 }  // namespace fuzz

@@ -44,7 +44,8 @@ class File {
   gradus::NamedTensors tensors_;
 };
 
-/// Returns |actual - expected| / |expected|, computed in double.
+/// Returns norm(actual - expected) / norm(expected), computed in float64. Throws Error if `actual`
+/// is undefined or the shapes differ.
 inline double difference(const gradus::Tensor& actual, const gradus::Tensor& expected) {
   gradus::core::check(actual.defined(), "golden: there is no result to compare");
   gradus::core::check(actual.shape() == expected.shape(), "golden: shapes differ: ", actual.shape(),

@@ -1,5 +1,5 @@
 #pragma once
-// The checks that every op must pass. Each check throws an Error that tells what differs. `inputs`
+// The checks that the ops must pass. Each check throws an Error that tells what differs. `inputs`
 // are drawn from a sample of the row: contiguous tensors of float64, int64 or bool.
 
 #include "tests/ops/op_table.h"
@@ -52,7 +52,7 @@ void check_overwritten(const OpRow& row, const Tensors& inputs);
 /// Checks that no memory stays allocated after forward, backward and gradients of gradients.
 void check_live_bytes(const OpRow& row, const Tensors& inputs);
 
-/// Checks that one thread and two threads give the same bits, in float32 and float64.
+/// Checks that one thread and two threads give equal results, in float32 and float64.
 void check_threads(const OpRow& row, const Tensors& inputs);
 
 /// Checks that an op of a row that is not `differentiable` returns tensors that do not require

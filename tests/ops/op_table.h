@@ -79,7 +79,7 @@ Input distinct(const Shape& shape);
 Input on_grid(const Shape& shape, double offset);
 /// int64 values in [0, n).
 Input indices(const Shape& shape, int64_t n);
-/// The class that losses ignore in samples with `ignore_index`.
+/// The class that losses ignore in rows with `ignore_index`.
 inline constexpr int64_t ignored = 1;
 /// bool values, true with probability p.
 Input mask(const Shape& shape, double p = 0.5);

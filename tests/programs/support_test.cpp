@@ -153,6 +153,21 @@ TEST_CASE("missing_file: one path, or several separated by commas", "[support]")
   CHECK(missing_file(a + ',' + none + ',' + a) == none);
 }
 
+TEST_CASE("read_text: a list of files may be longer than a file's name", "[support]") {
+  const TemporaryFolder scratch;
+  std::string list, text;
+  for (char c = 'a'; c <= 'z'; ++c) {
+    const std::string path = scratch / std::string(20, c);
+    write_file_atomically(path, {c});
+    list += (list.empty() ? "" : ",") + path;
+    text += (text.empty() ? "" : "\n") + std::string{c};
+  }
+  REQUIRE(list.size() > 4096);
+  CHECK(read_text(list) == text);
+  CHECK(missing_file(list).empty());
+  CHECK_THROWS_WITH(read_text(list + ",none"), Contains("none"));
+}
+
 TEST_CASE("numbers are parsed completely or refused", "[support]") {
   CHECK(parse_number<int64_t>("-12") == -12);
   CHECK(parse_number<int64_t>("9223372036854775807") == std::numeric_limits<int64_t>::max());

@@ -69,7 +69,8 @@ using Propose = std::function<void(Picker&)>;
 /// Proposes a tensor of rank >= 1 and one of its axes.
 inline const Propose one_axis = [](Picker& p) { p.axis(p.any(1).size()); };
 using Apply = Tensors (*)(const Tensors& x, const Ints& i, const Reals& r);
-/// Returns the distance from the values to the nearest point where the op is not smooth.
+/// Returns a measure of how far the values are from the points where the op is not smooth or too
+/// steep. Steps where it is below 0.004 are drawn again.
 using Margin = double (*)(const Tensors& x, const Ints& i, const Reals& r);
 
 struct Op {
@@ -153,7 +154,8 @@ inline Tensors both(const RecurrentOutput& out) {
   return all;
 }
 /// Runs min(steps, 8) steps of a recurrent cell, all with the same x_gates and weight. x is
-/// {x_gates (B, G H), weight (G H, H), h (B, H)} or, for LSTM, {x_gates, weight, h, c}.
+/// {x_gates (B, G H), weight (G H, H), h (B, H)} for a cell with G gates or, for LSTM, {x_gates,
+/// weight, h, c}.
 inline Tensors cells(int64_t cell, int64_t steps, const Tensors& x) {
   RecurrentState state{x[2], x.size() > 3 ? x[3] : x[2]};
   for (int64_t t = 0; t < std::min<int64_t>(steps, 8); ++t) {

@@ -16,8 +16,9 @@ struct Way {
   bool contiguous = false;  ///< make all leaves contiguous
   bool apart = false;       ///< make floating leaves views of one storage, with 1e30 between
   /// Multiply each floating value, except leaves that do not require grad, by 1 + noise u, with u
-  /// random in [-1, 1). Before backward, run() multiplies all that backward rules may read in the
-  /// same way, in place, so that they read other values than the forward pass. float64 only.
+  /// random in [-1, 1). Before backward, run() multiplies in the same way, in place, the contiguous
+  /// tensors that backward rules may read, so that the rules read other values than the forward
+  /// pass. float64 only.
   double noise = 0;
   uint64_t noise_seed = 0;
   Tensors* read = nullptr;  ///< if set: collects what backward rules may read, detached

@@ -5,7 +5,7 @@
 
 namespace gradus::programs {
 
-/// Returns a smaller program that fails the same check: with fewer ops, smaller shapes and simpler
+/// Returns a smaller program that fails the same check: with fewer ops, smaller shapes or simpler
 /// inputs. If none is found, returns the program itself.
 Program shrunk(const Program& program, const Check& check);
 

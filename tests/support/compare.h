@@ -17,8 +17,9 @@ namespace gradus::testing {
 using Values = std::vector<double>;
 inline Values values(const Tensor& x) { return x.to_vector<double>(); }
 
-/// Returns the largest |a - b| / (1 + |b|). Returns infinity if shapes or dtypes differ, or if only
-/// one of two elements is NaN or only one tensor is defined.
+/// Returns the largest |a - b| / (1 + |b|), where equal elements and two NaNs count as 0. Returns
+/// infinity if the quotient of other elements is NaN, if shapes or dtypes differ, or if only one
+/// tensor is defined.
 inline double difference(const Tensor& a, const Tensor& b) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (!a.defined() || !b.defined()) return a.defined() == b.defined() ? 0 : infinity;

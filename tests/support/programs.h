@@ -29,7 +29,8 @@ inline void do_not_ignore(std::initializer_list<int> signals) {
 /// A program that runs in the background and is killed at the end of the scope.
 class Process {
  public:
-  /// Starts a shell that runs the commands `before`, then the program with `arguments`.
+  /// Starts a shell that runs `before`, for example "ulimit -f 2; ", then the program with
+  /// `arguments`.
   Process(const std::string& program, const std::string& arguments,
           const std::string& before = "") {
     int ends[2];

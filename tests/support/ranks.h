@@ -31,7 +31,8 @@ inline std::vector<std::string> on_ranks(int ranks,
   return errors;
 }
 
-/// Returns whether two tensors have the same shape, dtype and bits, or are both undefined.
+/// Returns whether two tensors have the same shape and dtype and, converted to double, the same
+/// bits, or are both undefined.
 inline bool same_bits(const gradus::Tensor& a, const gradus::Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;

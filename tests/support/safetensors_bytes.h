@@ -25,7 +25,7 @@ inline std::pair<nlohmann::json, std::string> parts_of(const std::string& bytes)
   return {nlohmann::json::parse(bytes.substr(8, length)), bytes.substr(8 + length)};
 }
 
-/// Checks that two tensors with elements of type T have the same shape, dtype and bits.
+/// Checks that two contiguous tensors with elements of type T have the same shape, dtype and bits.
 template <class T>
 void check_same_bits(const gradus::Tensor& a, const gradus::Tensor& b) {
   REQUIRE(a.shape() == b.shape());

@@ -23,8 +23,8 @@ class RoundedOperands;
 
 namespace detail {
 
-// Rounds rows [i, i + rows) and columns [p, p + k) of op(A). Writes blocks of rounded_rows rows,
-// each row of `pairs` pairs: at least k / 2, and a multiple of 16.
+// Rounds rows [i, i + rows) and columns [p, p + k) of op(A). Writes blocks of 8 rows
+// (rounded_rows). Each row takes `pairs` pairs, a multiple of 16 that is at least k / 2.
 // long: the position and size of a block.
 void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                 int64_t pairs, Pair* to);

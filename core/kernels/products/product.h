@@ -26,9 +26,9 @@
 //
 // bfloat16_panel bfloat16_pairs.h  panel with operands rounded to bfloat16, used in the mode
 //                                Bfloat16Products if the build has bfloat16_products: 0.49 to
-//                                0.57 of panel's time. Tiles of attention stay float32. With
-//                                rounded operands they took 0.96 to 1.0 of the time, because a
-//                                tile's products are too small to repay the rounding.
+//                                0.57 of panel's time. Windows of images and tiles of attention
+//                                stay float32. With rounded operands tiles took 0.96 to 1.0 of the
+//                                time, because their products are too small to repay the rounding.
 //
 // packed_panel  packed_matrix.h  One matrix B times many A, for example a recurrent weight. Simple
 //                                form: a matmul per step, which packs the weight each time. Two
@@ -40,16 +40,15 @@
 //                                would be written to memory. Attention over 1024 tokens takes 0.23
 //                                of PyTorch's time and 0.07 of its memory.
 //
-// window        convolution.h    A's rows are overlapping windows of an image. Simple form: unfold
-//                                the image into a matrix (im2col), then one matmul. This kernel
-//                                reads the padded image: a 3 x 3 convolution takes 0.93 of
-//                                oneDNN's time. Windows that do not overlap (the patches of a ViT)
-//                                are copied into a matrix instead, which takes 0.5 to 0.75 of this
-//                                kernel's time.
+// window        convolution.h    A's rows are windows of an image. Simple form: unfold the image
+//                                into a matrix (im2col), then one matmul. This kernel reads the
+//                                padded image: a 3 x 3 convolution takes 0.93 of oneDNN's time.
+//                                Patches as in a ViT (`disjoint` below) are copied into a matrix
+//                                instead, which takes 0.5 to 0.75 of this kernel's time.
 //
 // compressed_dots compressed.h   A few rows times a weight in bfloat16 or int8, read as stored.
 //                                Simple form, used for more rows: convert the weight to float32 by
-//                                blocks of columns, then multiply.
+//                                blocks of rows, then multiply.
 //
 // blas          blas.h           All other matrices.
 
@@ -79,9 +78,10 @@ enum class ProductOperands {
   compressed,  ///< B is a weight in bfloat16 or int8, transposed
 };
 
-/// The most rows of A that are multiplied as dot products with the rows of B. Unless the operands
-/// are rounded to bfloat16, a row of C has the same bits for any number of rows up to few_rows, so
-/// that a text generated in a batch is the same as one generated alone.
+/// The most rows of A that are multiplied as dot products with the rows of B, unless B has a single
+/// row. If the operands are not rounded to bfloat16, a row of such a product has the same bits for
+/// any number of rows up to few_rows, so that a text generated in a batch is the same as one
+/// generated alone.
 inline constexpr int64_t few_rows = 64;
 
 /// The shape of a product C = op(A) op(B), or C += op(A) op(B), with op(A) (m, k), op(B) (k, n) and
@@ -93,8 +93,8 @@ struct ProductShape {
   int64_t lda = 0, ldb = 0;  ///< row strides of A and B as stored, before op
   bool recomputed = false;   ///< for tiles: backward recomputes C and needs the same bits
   bool rounded = false;      ///< float32 operands may be rounded to bfloat16
-  bool disjoint = false;     ///< for windows: they cover the image without overlap, for example
-                             ///< the patches of a ViT
+  bool disjoint = false;     ///< for windows: they cover the image without overlap, each with two
+                             ///< or more pixels along both axes, and there is one group
 
   /// Returns whether C has few rows and is made of dot products of contiguous rows of op(A) with
   /// the rows of B as stored.

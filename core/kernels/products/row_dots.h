@@ -2,14 +2,15 @@
 // A few rows times a matrix, both read along rows: one dot product per element of C
 // (ProductKernel::row_dots).
 //
-// The simple form is BLAS's gemm: C = X W^T. Instead of packing W, each thread reads a few of its
-// rows as streams of memory and multiplies them with all rows of X. With one row of X, this kernel
+// The simple form is BLAS's gemm: C = X W^T. Instead of packing W, each thread reads a few rows of
+// W as streams of memory and multiplies them with all rows of X. With one row of X, this kernel
 // takes no longer than reading W from memory; BLAS's gemv takes longer. With 2 to 16 rows it takes
 // 0.25 to 0.75 of the panel kernel's time, with 64 rows 0.95 to 1.05 (1.7 if rows have only 128
 // elements).
 //
-// An element's bits do not depend on the number of rows: a text generated in a batch gets the same
-// logits as one generated alone.
+// An element's bits do not depend on the number of rows up to few_rows. Unless operands are rounded
+// to bfloat16, a text generated in such a batch therefore gets the same logits as one generated
+// alone.
 
 #include "gradus/core/kernels/products/blas.h"
 #include "gradus/core/kernels/products/product.h"

@@ -30,8 +30,8 @@ struct AugmentOptions {
   double blur_sigma = 2;  ///< maximum standard deviation of the blur in pixels; the minimum is 0.1
   double noise = 0;       ///< standard deviation of normal noise
   double erase = 0;       ///< probability of setting a rectangle to 0
-  double erase_area = 0.3;  ///< maximum area of the rectangle, as a fraction of the image; the
-                            ///< minimum is 0.02
+  double erase_area = 0.3;  ///< maximum area of the rectangle, as a fraction of the image, before
+                            ///< its sides are rounded to whole pixels; the minimum is 0.02
 
   static Fields fields(AugmentOptions& options);
   /// Throws Error if an option is out of range.

@@ -21,8 +21,9 @@ Tensor read_idx(const std::string& path, Dtype dtype = float32);
 
 /// Reads images (n, height, width) of one channel and labels (n) from two IDX files, plain or
 /// compressed. Throws the errors of read_idx. Also throws Error unless 1 <= classes <= 256, on
-/// other shapes, on images without pixels, if the numbers of images and labels differ, and on a
-/// label that is not below `classes`; in the last case the message names the label's offset.
+/// other shapes, if there are no images or no pixels, if the numbers of images and labels differ,
+/// and on a label that is not below `classes`; in the last case the message names the label's
+/// offset.
 ImageData read_idx_images(const std::string& images, const std::string& labels,
                           int64_t classes = 10);
 

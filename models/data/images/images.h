@@ -25,8 +25,8 @@ Tensor to_tensor(const ImageBytes& image);
 /// Arranges floating-point images (N, C, H, W) with values from 0 to 1 in one picture with a grey
 /// background. A row has `columns` images (or N, if that is fewer), two pixels apart. Each pixel is
 /// enlarged to scale x scale. C is 1 or 3. Values are clamped to [0, 1], and NaN becomes 0. Throws
-/// Error on other shapes and dtypes, on an empty tensor, on columns or scale below 1, and on more
-/// than 2^26 pixels.
+/// Error on other shapes and dtypes, on an empty tensor, on columns or scale outside [1, 2^26], and
+/// on a picture of more than 2^26 pixels.
 ImageBytes image_grid(const Tensor& images, int64_t columns, int64_t scale = 1);
 /// Arranges several tensors of one shape in columns: row i shows image i of each tensor. Example:
 ///   write_png("mae.png", image_grid({original, masked, reconstructed}, 4));
@@ -77,7 +77,8 @@ class ImageData {
   /// Returns the images with these ids, (B) int64, as (x / 255 - mean) / std, or as x / 255 if
   /// `stats` is empty. Throws Error on an id out of range, and the errors of normalize.
   ImageBatch batch(const Tensor& ids, const ChannelStats& stats = {}) const;
-  /// Returns images first, first + 1, ..., at most `count` of them.
+  /// Returns images first, first + 1, ..., at most `count` of them. Throws Error if there is no
+  /// image `first`, if count < 1, and on `stats` that do not fit.
   ImageBatch range(int64_t first, int64_t count, const ChannelStats& stats = {}) const;
   /// Returns batch number `step`, counted from 0 across consecutive epochs. Each batch contains
   /// `batch` images and may span several epochs. Each epoch contains every image once, in an order
@@ -89,8 +90,8 @@ class ImageData {
   /// Returns images first ... first + count - 1 as a data set with ids from 0. Throws Error if they
   /// are out of range.
   ImageData part(int64_t first, int64_t count) const;
-  /// Returns the mean and standard deviation of each channel over all images. A constant channel
-  /// gets std 1.
+  /// Returns the mean and standard deviation of each channel over all images. A constant or almost
+  /// constant channel gets std 1. Throws Error if there are no images.
   ChannelStats stats() const;
 
  private:
@@ -107,7 +108,7 @@ class ImageData {
   int64_t first_ = 0, count_ = 0;
 };
 
-/// Training and test data. No image is in both.
+/// A data set for training and one for testing.
 struct ImageSplit {
   ImageData train, test;  ///< the two data sets
 };

@@ -10,9 +10,9 @@ namespace gradus::models {
 /// Reads a PNG file. The result has one channel if the file is grey, else three (red, green, blue).
 /// Palettes are resolved, samples converted to 8 bits, interlaced rows put in order, and
 /// transparent pixels blended with white. Samples are converted to the gamma of sRGB, but not to
-/// its primaries. 8-bit samples of a file that declares no other gamma (for example one from
-/// write_png) are unchanged. Throws Error naming the file if it is not a PNG file, if it is
-/// damaged, or if it declares more than 2^26 pixels or more than a file of its size can hold.
+/// its primaries. In a file that declares no other gamma (for example one from write_png), 8-bit
+/// samples of opaque pixels are unchanged. Throws Error naming the file if it is not a PNG file, if
+/// it is damaged, or if it declares more than 2^26 pixels or more than a file of its size can hold.
 ImageBytes read_png(const std::string& path);
 
 /// Writes a PNG file with 8 bits per sample, grey or RGB, atomically (see write_file_atomically).

@@ -23,8 +23,9 @@ struct DenoisingOptions {
 /// span. The target lists the spans, each after its sentinel, and ends with one more sentinel.
 /// random_batch() draws new spans for each batch; pairs() removes the same spans on every call.
 ///
-/// A sequence is a line, or one of the equal pieces into which a line with more than `length`
-/// tokens is divided. Repeated sequences are dropped, so that no sequence is in both splits.
+/// A sequence is a line, or one of the pieces, of lengths that differ by at most 1, into which a
+/// line with more than `length` tokens is divided. Repeated sequences are dropped, so that no
+/// sequence is in both splits.
 class DenoisingData : public PairSource {
  public:
   /// Statistics of the text.

@@ -26,7 +26,7 @@ struct MaskedBatch {
 
 struct MaskedPairsOptions {
   int64_t length = 128;  ///< T, the number of tokens per example
-  int64_t segment = 0;   ///< maximum tokens per segment; 0: each line is a segment
+  int64_t segment = 0;   ///< maximum tokens per segment; 0: segments are lines, see below
   double rate = 0.15;    ///< fraction of the tokens of A and B to predict
   double masked = 0.8;   ///< fraction of the predicted tokens that become [MASK]
   double random = 0.1;   ///< fraction of the predicted tokens that become random tokens; the rest
@@ -38,16 +38,17 @@ struct MaskedPairsOptions {
 /// sections 3.1 and A.1.
 ///
 /// Blank lines divide a text into documents. A document consists of segments. If `segment` is above
-/// 0, segments are equal pieces of at most `segment` tokens. Otherwise each line is a segment, and
-/// lines of more than (T - 3) / 2 tokens are divided into equal pieces. (Three tokens of an example
-/// are special.) A consists of as many consecutive segments as fit in (T - 3) / 2 tokens, at least
-/// one, but never contains the last segment of its document. If the split has only one document, at
-/// least two of its segments are not in A. With probability 1/2, B starts with the segment after A.
-/// Otherwise it starts with a random segment of another document or, if the split has only one
-/// document, with a segment of this document that is neither in A nor right after A. B ends when
-/// the example is full, at the end of its document, or at the start of A. round(rate n) of the n
-/// ordinary tokens of A and B are predicted, at least one if n > 0; special tokens such as [UNK]
-/// are not. Each segment is in one split only, but repeated lines are not dropped.
+/// 0, segments are nearly equal pieces of at most `segment` tokens. Otherwise each line is a
+/// segment, but lines of more than (T - 3) / 2 tokens are divided into nearly equal pieces. (Three
+/// tokens of an example are special.) A consists of as many consecutive segments as fit in
+/// (T - 3) / 2 tokens, at least one, but never contains the last segment of its document. If the
+/// split has only one document, at least two of its segments are not in A. With probability 1/2, B
+/// starts with the segment after A. Otherwise it starts with a random segment of another document
+/// or, if the split has only one document, with a segment of this document that is neither in A nor
+/// right after A. B ends when the example is full, at the end of its document, or at the start of
+/// A. round(rate n) of the n ordinary tokens of A and B are predicted, at least one if n > 0;
+/// special tokens such as [UNK] are not. Each segment is in one split only, but repeated lines are
+/// not dropped.
 class MaskedPairs {
  public:
   /// Statistics of the text.

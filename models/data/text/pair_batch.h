@@ -32,7 +32,7 @@ class PairSource {
   virtual int64_t longest_target() const = 0;
 
   /// Returns `batch` random pairs of a split. They depend only on (seed, step, index). The limits
-  /// of the arguments are those of TextData::random_batch.
+  /// of the arguments are those of TextData::random_batch. Throws Error if the split is empty.
   PairBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                          int64_t index = 0) const;
   /// Returns pairs first, first + 1, ... (at most `batch`) in the split's order. They are the same
@@ -45,7 +45,8 @@ class PairSource {
     std::vector<int64_t> source, target;  ///< without [START] and [END]
   };
   /// The source tokenizer needs [PAD]. The target tokenizer needs [PAD], [START] and [END]. Throws
-  /// Error if one is missing. The messages of the class's own errors begin with `name`.
+  /// Error if one is missing or if a vocabulary has 2^31 tokens or more. The messages of the
+  /// class's own errors begin with `name`.
   PairSource(const char* name, const Tokenizer& source, const Tokenizer& target);
   /// Returns pair i of a split. All randomness comes from `key`.
   virtual TokenPair pair(Split split, int64_t i, RandomKey key) const = 0;

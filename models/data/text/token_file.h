@@ -36,8 +36,9 @@ struct TokenFileOptions {
 /// one object.
 class TokenFile {
  public:
-  /// Opens a file. Throws Error, naming the file and the offset of the faulty byte, unless the file
-  /// has this format and is complete.
+  /// Opens a file. Throws Error, naming the file, if it cannot be read, if its length is wrong, or
+  /// if a field of its header other than the checksum is wrong; in the last two cases the message
+  /// also names the offset of the faulty byte.
   explicit TokenFile(const std::string& path);
 
   int64_t size() const { return count_; }             ///< number of tokens

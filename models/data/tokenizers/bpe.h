@@ -16,7 +16,8 @@ namespace gradus::models::internal {
 /// How a byte-level tokenizer splits a text into words.
 enum class WordRule {
   gpt2,
-  digits,  ///< each character of a number is a word; other text is split as by gpt2 (SmolLM2)
+  digits,  ///< SmolLM2: each character of a number is a word; each text between numbers is split
+           ///< alone, as by gpt2
   llama3,  ///< Llama 3's pattern, in which numbers have at most three characters
   qwen2,   ///< Llama 3's pattern with numbers of one character
 };

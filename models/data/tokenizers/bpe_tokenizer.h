@@ -35,7 +35,7 @@ struct BPEOptions {
 /// GPT-2's rule splits a text into words. A word is the longest match of the first of these
 /// alternatives that matches at its position:
 ///   's 't 're 've 'm 'll 'd | ?letters | ?digits | ?others | spaces, except the last one before a
-///   word | spaces                                                       (a ? is an optional space)
+///   word | spaces                                                      (a ? is an optional U+0020)
 /// Letters (category L), digits (N) and spaces (White_Space) are those of Unicode. All other
 /// characters, and bytes that are not UTF-8, are "others". Each byte of a word starts as a token.
 /// The earliest merge rule that matches a pair of adjacent tokens merges all such pairs, from left

@@ -10,8 +10,8 @@
 namespace gradus::models {
 
 /// One token per character (Unicode code point). The vocabulary is the special tokens, followed by
-/// the distinct characters of a text in the order of their code points. encode throws Error on text
-/// that is not UTF-8; the message names the offset of the invalid byte.
+/// the distinct characters of a text in the order of their code points. encode also throws Error on
+/// text that is not UTF-8; the message names the offset of the invalid byte.
 class CharTokenizer : public Tokenizer {
  public:
   /// Builds the vocabulary from `text`. Throws Error if the text is empty, or if it is not UTF-8;
@@ -26,7 +26,7 @@ class CharTokenizer : public Tokenizer {
   /// Returns `{"type": "char", "special": ["[PAD]", ...], "vocab": ["\n", " ", ...]}`. "special"
   /// is left out if there are no special tokens.
   std::string to_json() const override;
-  /// Reads a file that save() wrote. Throws Error, naming the file and the problem.
+  /// Reads a file that save() wrote. On failure throws Error, naming the file and the problem.
   static CharTokenizer load(const std::string& path);
 
  private:

@@ -30,7 +30,7 @@ class WordTokenizer : public Tokenizer {
  public:
   /// Builds the vocabulary from `text`: the special tokens, then the words by descending frequency,
   /// with ties in byte order. Throws Error on a text without words, on a text that is not UTF-8,
-  /// and if max_words is negative.
+  /// if max_words is negative, and on a special token that is empty, repeated or not UTF-8.
   explicit WordTokenizer(const std::string& text, const WordTokenizerOptions& options = {});
   explicit WordTokenizer(const internal::TokenizerFile& file);
 

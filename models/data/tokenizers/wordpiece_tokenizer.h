@@ -20,7 +20,7 @@ struct WordPieceOptions {
 /// WordPiece as in BERT: Devlin et al. 2019, arXiv 1810.04805, and the code published with it.
 /// Characters of category C (control, format, private use) and U+FFFD are dropped, except tab, LF,
 /// CR and unassigned code points. The text is split at white space. Each punctuation character (in
-/// ASCII: every printable character except letters and digits) is a word. If split_cjk is set, so
+/// ASCII: every visible character except letters and digits) is a word. If split_cjk is set, so
 /// is each Chinese character. Words are lower-cased and stripped of accents according to the
 /// options. Then they are split from the left into the longest pieces in the vocabulary; pieces
 /// inside a word start with "##". A word that cannot be split in this way, or has more than 100
@@ -35,7 +35,7 @@ struct WordPieceOptions {
 class WordPieceTokenizer : public Tokenizer {
  public:
   /// Uses `pieces`, in the order of their ids, as the vocabulary. Throws Error if there are none,
-  /// or if a piece is empty, repeated or not UTF-8.
+  /// if a piece is empty, repeated or not UTF-8, or if options.special repeats a piece.
   explicit WordPieceTokenizer(std::vector<std::string> pieces,
                               const WordPieceOptions& options = {});
   explicit WordPieceTokenizer(const internal::TokenizerFile& file);

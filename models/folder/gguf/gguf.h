@@ -45,8 +45,8 @@ struct GgufModel {
 /// the problem and writing nothing, if llama.cpp does not support the model (sinusoidal positions,
 /// windows shorter than the context, capped logits, bigrams, token shift, shortcuts, or a
 /// combination of options that is not listed at the top of this header), if the tokenizer is not
-/// listed there, has options that llama.cpp lacks or has more tokens than the model, or if f16 or
-/// q8_0 cannot represent a weight.
+/// listed there, has options that llama.cpp lacks or has more tokens than the model, or if `type`
+/// cannot represent a weight.
 void save_gguf(const std::string& path, const GPT& model, const Tokenizer* tokenizer = nullptr,
                GgufType type = GgufType::f32);
 

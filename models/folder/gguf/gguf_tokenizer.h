@@ -45,14 +45,15 @@ nlohmann::json first_token(const nlohmann::ordered_json& metadata, const Vocabul
                            bool by_default);
 
 /// Adds the keys "tokenizer.ggml.*" for a model of `vocab` tokens. If `tokenizer` is null, these
-/// keys say that there is none. Throws Error on a tokenizer that llama.cpp does not support, or
-/// that has more than `vocab` tokens.
+/// keys say that there is none. Throws Error on a tokenizer of another kind than
+/// read_gguf_tokenizer() returns, on one that llama.cpp does not support, or on one that has more
+/// than `vocab` tokens.
 void add_gguf_tokenizer(nlohmann::ordered_json& metadata, const Tokenizer* tokenizer,
                         int64_t vocab);
 
 /// Returns the tokenizer that the metadata describe, or null if they say that there is none. Throws
-/// Error if they are invalid, if it is not a tokenizer of characters, byte pairs or SentencePiece's
-/// pieces, or if it does not have `vocab` tokens, including unused ones.
+/// Error if the metadata are invalid, if the tokenizer is not a supported one of characters, byte
+/// pairs or SentencePiece's pieces, or if it does not have `vocab` tokens, including unused ones.
 std::unique_ptr<Tokenizer> read_gguf_tokenizer(const nlohmann::ordered_json& metadata,
                                                int64_t vocab);
 

@@ -17,8 +17,8 @@ struct StoredType {
   int64_t bytes;     ///< bytes per block
   /// Converts n elements to float32; n is a multiple of `elements`. Null if the type is float32.
   void (*decode)(const std::byte* from, int64_t n, float* to);
-  /// Converts n elements from float32; n is a multiple of `elements`. Throws Error on an element
-  /// that f16 or q8_0 cannot represent.
+  /// Converts n elements from float32; n is a multiple of `elements`. Throws Error on a finite
+  /// element beyond the type's range and, for q8_0, on an element that is not finite.
   void (*encode)(const float* x, int64_t n, std::byte* to);
 };
 

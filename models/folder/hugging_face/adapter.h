@@ -26,8 +26,8 @@ std::optional<LayerNames> layer_names(const std::string& kind, const Fields& fie
 bool is_expressible(const std::string& kind, const Fields& fields);
 
 /// Returns the updates under Hugging Face's names. If a layer of ours joins several of theirs, its
-/// update becomes one update for each of them, with the same A and some of the rows of B. Throws
-/// Error if Hugging Face's model has no such layer.
+/// update becomes one update for each of them, with the same A and some of the rows of B. The rows
+/// are in Hugging Face's order. Throws Error if Hugging Face's model has no such layer.
 NamedUpdates split_updates(const LayerNames& names, const NamedUpdates& ours);
 
 /// Returns the updates under our names, in the order of the model's layers: the inverse of

@@ -132,8 +132,9 @@ void read_fields(const HuggingFaceConfig& config, const std::string& kind, const
   const Field *classes = fields.find("classes"), *tokens = fields.find("tokens");
   const size_t num_classes = classes ? class_names_in(config).size() : 0;
   if (classes) check_single_label(config);
-  check(!classes || static_cast<double>(num_classes) >= classes->least, config.path,
-        ": expected at least 2 classes, got ", num_classes);
+  if (classes)
+    check(num_classes >= classes->least && num_classes <= classes->most, config.path,
+          ": expected 2 to ", classes->most, " classes, got ", num_classes);
 
   hugging_face_fields(model, fields).read_json(config.path, known.dump());
   for (const auto& [name, value] : model.fixed) fields.find(name)->set(name, value);

@@ -18,9 +18,10 @@ std::vector<std::string> class_names_in(const HuggingFaceConfig& config);
 
 /// Returns the values of a configuration. For a model of Llama's family, replaces rope_scaling and
 /// rope_parameters by entries at the top level: rope_theta keeps its name; factor and the other
-/// entries of the scaling become "rope_scaling.factor" and so on, or are dropped if the rope_type
-/// is "default". Sets sliding_window to null if the model does not use it. Throws Error, naming the
-/// file and the key, on positions or windows that our model does not support.
+/// numbers of the scaling become "rope_scaling.factor" and so on, or are dropped if the rope_type
+/// is "default"; the rope_type itself is dropped. Sets sliding_window to null if the model does not
+/// use it. Throws Error, naming the file and the key, on positions or windows that our model does
+/// not support.
 nlohmann::json flat_values(const HuggingFaceModel& model, const HuggingFaceConfig& config);
 /// Changes a configuration of Llama's family in place: moves the values under
 /// "rope_scaling.factor" and so on into an object rope_scaling, or sets rope_scaling to null if the
@@ -40,8 +41,9 @@ HeadLayout head_layout(const HuggingFaceConfig& config);
 std::string default_class_name(size_t i);
 
 /// Returns the config.json for one of our models. If class_names is empty, the classes are named
-/// LABEL_0, LABEL_1, and so on. Throws Error on options that Hugging Face's model does not support,
-/// and if the number of class names is not that of the classes.
+/// LABEL_0, LABEL_1, and so on. If the model has no classes, class_names is ignored. Throws Error
+/// on options that Hugging Face's model does not support, and if there are names but not one for
+/// each class.
 nlohmann::ordered_json make_hugging_face_config(const std::string& kind, const Fields& fields,
                                                 const std::vector<std::string>& class_names);
 

@@ -2,8 +2,8 @@
 // Writes folders in the format of Hugging Face's transformers library: config.json with a
 // model_type, model.safetensors with that library's parameter names, and the tokenizer's files for
 // a text model or preprocessor_config.json for an image model. Only writing needs this header: all
-// functions that read our folders also read Hugging Face's, see model_folder.h. A model's other
-// options must be those of the format, see save_hugging_face().
+// functions that read our folders also read Hugging Face's, see model_folder.h. These models can be
+// written if the format can express all their options, see save_hugging_face():
 //
 //   gpt2  GPT with learned positions and layer norms         (GPT2LMHeadModel)
 //   llama, mistral, qwen2, qwen3                             (LlamaForCausalLM, ...)
@@ -54,7 +54,8 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
 /// sinusoidal positions, RMS norms together with learned positions, shortcuts, mean pooling), on a
 /// wrong number of class names, and on an ImageInfo for a model that is not a ViT. Also throws if
 /// the tokenizer would be written as vocab.json or vocab.txt but DIR contains a tokenizer.json,
-/// because that file would be read instead.
+/// because that file would be read instead. If a file cannot be written, or a piece of a
+/// WordPieceTokenizer contains a line break, the Error leaves an incomplete folder.
 template <class M>
 void save_hugging_face(const std::string& dir, const M& model, const HuggingFaceParts& parts = {}) {
   typename M::Config config = model.config;

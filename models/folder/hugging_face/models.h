@@ -32,9 +32,9 @@ struct HuggingFaceLayer {
     linear,
     conv1d,  ///< a linear layer with a weight of shape (in, out)
     head,    ///< a layer or bias above the encoder; files may lack it, see HeadsInFile (weights.h)
-    /// Queries and keys in Hugging Face's order of features: i and i + D/2 of a head of D features
-    /// rotate together. In our order, 2i and 2i + 1 do. Values, if they are joined as a third part,
-    /// have the same order in both.
+    /// Queries and keys, or the norm of either, in Hugging Face's order of features: i and i + D/2
+    /// of a head of D features rotate together. In our order, 2i and 2i + 1 do. Values, if they are
+    /// joined as a third part, have the same order in both.
     rotary,
     heads,  ///< joined queries, keys and values with features in our order
   };

@@ -36,8 +36,8 @@ struct HeadsInFile {
 NamedTensors load_renamed(const HuggingFaceModel& names, const HeadLayout& layout,
                           HuggingFaceFile file, nn::Module& model, const HeadsInFile& heads = {});
 
-/// Returns our tensors under the names in the table. If lacks_biases is true, adds biases of zeros
-/// to the blocks and the last norm.
+/// Returns our tensors under the names in the table, with compressed ones converted to float32. If
+/// lacks_biases is true, adds biases of zeros to the blocks and the last norm.
 NamedTensors renamed_tensors(const HuggingFaceModel& names, const HeadLayout& layout,
                              const NamedTensors& ours, bool lacks_biases);
 

@@ -92,6 +92,7 @@ TEST_CASE("factories refuse bad arguments", "[tensor]") {
   CHECK_THROWS_WITH(arange(0, 5, 0), "arange: step 0 does not lead from 0 to 5");
   CHECK_THROWS_WITH(arange(0, 5, -1), "arange: step -1 does not lead from 0 to 5");
   CHECK_THROWS_WITH(arange(0, NAN), Contains("does not lead from 0 to nan"));
+  CHECK_THROWS_WITH(arange(0, 5, INFINITY, float32), "arange: step inf does not lead from 0 to 5");
   CHECK_THROWS_WITH(arange(0, 1e30), Contains("arange: too many elements"));
   CHECK_THROWS_WITH(arange(0, 2, 1, boolean), Contains("arange: expected float32 or float64"));
   CHECK_THROWS_WITH(from_data(std::vector<float>{1, 2, 3}, {2, 2}),

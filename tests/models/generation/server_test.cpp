@@ -175,6 +175,23 @@ TEST_CASE("positions of packed examples are checked", "[server]") {
   CHECK(error_of(logits(zeros({1, 3}))).starts_with("same_example: expected positions"));
 }
 
+TEST_CASE("a decoder's call that throws changes nothing", "[server]") {
+  const auto model = random_model(forms()[3]);  // with token shift
+  const NoGrad no_grad;
+  auto logits_after = [&](bool failed) {
+    models::GPTDecoder decoder(*model, 3), single(*model, 1);
+    while (!decoder.lengths().empty()) decoder.remove_row(0);
+    for (const int64_t length : {2, 1, 3}) {
+      single.clear();
+      single.next_logits(ones({1, length}, int64));
+      decoder.add_row(single);
+    }
+    if (failed) CHECK_THROWS_AS(decoder.next_logits(zeros({3, 2}, int64)), Error);
+    return decoder.next_logits(ones({3, 1}, int64));
+  };
+  CHECK(gradus::testing::difference(logits_after(true), logits_after(false)) == 0);
+}
+
 TEST_CASE("memory that no token has written does not reach a server's logits", "[server]") {
   const auto model = random_model(forms()[0]);
   {  // leaves NaN in the allocator's blocks
