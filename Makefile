@@ -157,7 +157,7 @@ optimize = $(if $(filter-out 0,$(DEBUG)),-Og,$(if $(quick),-O0,$(if \
 # namespace of its own. Those of internals, which an installed library hides, are apart. Tests that TESTS names are
 # compiled one by one. The elements are unit:file.
 single := $(filter $(if $(TESTS),%,$(slow) tests/support/%),$(TEST_SRC))
-eight := $(shell grep -HcE '\b(internal|kernel|blas)::' $(filter-out $(single),$(TEST_SRC)) /dev/null | awk -F: \
+eight := $(shell grep -HcE '\b(internal|kernel|blas)(::|;)' $(filter-out $(single),$(TEST_SRC)) /dev/null | awk -F: \
   '/tests/ { unit = $$1; sub("[^/]*$$", $$2 ? "internal" : "", unit); print unit int((files[unit]++) / 8) + 1 ":" $$1 }')
 TEST_UNITS := $(sort $(foreach pair,$(eight),$(firstword $(subst :, ,$(pair)))))
 TEST_OBJ := $(patsubst %,$(BUILD)/obj/%.o,$(TEST_UNITS) $(basename $(single)))
@@ -202,7 +202,7 @@ say = @echo '  $(1)'
 
 # ---- targets ----
 
-.PHONY: all train test fuzz mutants test-crash test-runs test-ranks test-onnx test-tokenizers examples bench bench-peers \
+.PHONY: all train test test-objects fuzz mutants test-crash test-runs test-ranks test-onnx test-tokenizers examples bench bench-peers \
   bench-ddp bench-twins bench-growth race format format-check law \
   clean help FORCE
 .DELETE_ON_ERROR:
@@ -221,7 +221,6 @@ train: $(BUILD)/bin/train_gpt  ## trains a small GPT on the project's own source
 test: $(BUILD)/bin/tests $(if $(TESTS)$(filter-out programs,$(ROOM)),,examples)  ## builds and runs the tests
 	+$(quiet)$(MAKE) --no-print-directory -k $(if $(TESTS),run-tests,$(addprefix run-,$(or $(ROOM),$(test_rooms))))
 
-.PHONY: test-objects
 test-objects:
 	@echo $(TEST_OBJ)
 
@@ -345,7 +344,7 @@ $(SUPPORT_OBJ): | $(EMBEDDED)
 .SECONDEXPANSION:
 $(TEST_UNITS:%=$(BUILD)/obj/%.o) $(call unit_objects,$(filter-out $(apart),$(LIBRARY_SRC) $(SUPPORT_SRC) $(FUZZ_SRC) $(RANDOM_SRC))): \
   $(BUILD)/obj/%.o: $(BUILD)/obj/%.sources $$(call sources_of,$$*) $(BUILD)/obj/flags | packages $(LINKS)
-	$(call say,CXX   $(filter %.cpp,$^))
+	$(call say,CXX   $*)
 	$(quiet)$(call compile,$(filter %.cpp,$^)) $(call precompiled,$(filter %.cpp,$^)) -I. -MMD -MP -x c++ -c $< -o $@
 
 $(BUILD)/obj/tests/support/precompiled.h.gch: tests/support/precompiled.h $(BUILD)/obj/flags | packages

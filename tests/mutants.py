@@ -277,7 +277,8 @@ def includers():
             if name.endswith(".d") and not unit.startswith(("tests/", "examples/")):
                 with open(os.path.join(folder, name), encoding="utf-8") as f:
                     for header in set(re.findall(r"build/include/gradus/(\S+\.h)\b", f.read())):
-                        users.setdefault(header, set()).add(unit)
+                        if any(os.path.exists(os.path.join(TREE, unit + end)) for end in (".cpp", "/")):
+                            users.setdefault(header, set()).add(unit)
     return users
 
 
@@ -340,12 +341,12 @@ def plant(text, i, fault, span):
 class Planted:
     """A context in which the copy holds a changed file. At its end the file and its objects are as before.
 
-    The file keeps its time, so that make compiles the library's objects, which are gone, and no test: of an inline
-    function the linker takes the library's instance.
+    The file keeps its time, so that make compiles the library's objects, which are gone, and no test. If no test
+    notices a fault in a header, everything that includes it is compiled: see everywhere().
     """
 
     def __init__(self, path, text):
-        self.path, self.text, self.original = path, text, read(path)
+        self.path, self.text, self.original, self.everywhere_ = path, text, read(path), False
         self.objects = {f"build/obj/{unit}.o": None for unit in units_of(path)}
 
     def __enter__(self):
@@ -360,7 +361,13 @@ class Planted:
         path = os.path.join(TREE, self.path)
         times = os.stat(path)
         write(self.path, text)
-        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        if not self.everywhere_:
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    def everywhere(self):
+        """Lets make compile the tests too, now and again at the end."""
+        self.everywhere_ = True
+        self.replace(self.text)
 
     def same_code(self):
         for name, before in self.objects.items():
@@ -370,6 +377,9 @@ class Planted:
         return True
 
     def __exit__(self, *_):
+        for name in self.objects:  # an interrupted __exit__ leaves no object with the fault
+            if os.path.exists(os.path.join(TREE, name)):
+                os.remove(os.path.join(TREE, name))
         self.replace(self.original)
         for name, content in self.objects.items():
             with open(os.path.join(TREE, name), "wb") as f:
@@ -378,13 +388,7 @@ class Planted:
 
 def judge(cxx, path, text, tests, coverage, limit):
     """What became of a fault: (kind, detail)."""
-    if not tests:
-        return "unnoticed", "no test executes the line"
-    with Planted(path, text) as planted:
-        if make(cxx, "BUILD=build", "build/bin/tests").returncode != 0:
-            return "not compiled", ""
-        if planted.same_code():
-            return "same code", ""
+    def run_tests():
         left = limit
         for done, test in enumerate(tests):
             if done > 0 and coverage.seconds[test] > left:
@@ -394,7 +398,21 @@ def judge(cxx, path, text, tests, coverage, limit):
             left -= time.monotonic() - begin
             if wrong:
                 return "noticed", f"{test} {wrong}"
-    return "unnoticed", f"by {len(tests)} tests"
+        return "unnoticed", f"by {len(tests)} tests"
+
+    if not tests:
+        return "unnoticed", "no test executes the line"
+    with Planted(path, text) as planted:
+        if make(cxx, "BUILD=build", "build/bin/tests").returncode != 0:
+            return "not compiled", ""
+        if planted.same_code():
+            return "same code", ""
+        kind, detail = run_tests()
+        if kind == "unnoticed" and path.endswith(".h"):
+            planted.everywhere()
+            made = make(cxx, "BUILD=build", "build/bin/tests")
+            kind, detail = run_tests() if made.returncode == 0 else ("noticed", "when a test is compiled")
+    return kind, detail
 
 
 def main():

@@ -1,7 +1,7 @@
 #pragma once
 // The scores of additive attention, and their gradients. The composed form is composed_scores in
-// core/ops/additive.cpp. It stores three tensors (batch, queries, keys, hidden); these kernels
-// store none.
+// core/ops/additive.cpp. It computes three tensors (batch, queries, keys, hidden), one of which is
+// kept for backward; these kernels allocate none of that size.
 
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/partials.h"

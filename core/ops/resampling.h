@@ -40,9 +40,9 @@ struct InterpolateOptions {
 };
 /// Returns x resized to `size`, as in PyTorch. Along an axis resized from n to m pixels, nearest
 /// copies pixel floor(i r) to pixel i, where r = n / m. Both r and the product i r are rounded to
-/// float32, so this may be a neighbour of pixel floor(i n / m). Bilinear interpolates between the
-/// pixel centres on both sides along each axis, or copies the outermost pixel beyond its centre,
-/// without antialiasing when the image shrinks.
+/// float32, so this may be a neighbour of pixel floor(i n / m). Along each axis, bilinear
+/// interpolates between the two nearest pixel centres; beyond the outermost centre it copies the
+/// outermost pixel. Neither mode antialiases when the image shrinks.
 Tensor interpolate(const Tensor& x, Size2d size, const InterpolateOptions& options = {});
 
 }  // namespace gradus

@@ -148,7 +148,8 @@ void Engine::accumulate_into(TensorImpl& tensor, Tensor gradient) {
 
 Tensor Engine::call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gradient) {
   const auto calls = hooks;  // a hook may remove itself
-  // A hook may write in place; that must change no other tensor's gradient.
+  // A hook may write in place. That must change no other tensor's gradient, and it must work if
+  // elements share memory.
   if (!calls.empty() && !(gradient.is_sole_owner() && gradient.is_contiguous()))
     gradient = gradient.clone();
   for (const auto& hook : calls) {

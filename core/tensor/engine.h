@@ -93,8 +93,8 @@ class Engine {
   std::vector<int> written_;  // in anomaly mode: indices of the inputs whose sums the rule changed
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, EarlierNode>
       queue_;
-  std::unordered_map<const Node*, std::vector<Tensor>> pending_;  // of queued nodes: one sum of
-                                                                  // gradients per output
+  // Of queued nodes and the one that runs: one sum of gradients per output.
+  std::unordered_map<const Node*, std::vector<Tensor>> pending_;
   std::unordered_map<TensorImpl*, Tensor> leaf_sums_;
 
   // Leaves whose hooks have not been called yet. arrived_ lists the leaves added since the last

@@ -70,7 +70,9 @@ void LossLog::read_up_to(int64_t step) {
 
 void LossLog::append(const Row& row) {
   rows_.push_back(row);
-  if (!best_ || std::isnan(best_->validation_loss) || row.validation_loss < best_->validation_loss)
+  const bool is_first_number =
+      best_ && std::isnan(best_->validation_loss) && !std::isnan(row.validation_loss);
+  if (!best_ || is_first_number || row.validation_loss < best_->validation_loss)
     best_ = {row.step, row.validation_loss};
 }
 

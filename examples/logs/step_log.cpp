@@ -68,6 +68,9 @@ void StepLog::cut_after(int64_t step) {
     if (keep > 0) curve_.add(last, loss_of(line));
     keep += line.size() + 1;
   }
+  if (keep == 0)  // an empty file, or a line without a line break
+    core::check(std::string(step_header).starts_with(line), path_, ": ", shown(line),
+                " is not its header; remove the file to continue without its rows");
   const bool has_no_rows = keep > 0 && last == 0 && line.empty();
   core::check(has_no_rows || last >= step, path_, " ends at step ", last,
               ", before the checkpoint's ", step, "; remove the file to continue without its rows");

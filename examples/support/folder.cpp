@@ -25,7 +25,8 @@ void make_folder_of(const std::string& file) {
 void append_to_file(const std::string& path, const std::string& head, std::string& bytes) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   const bool is_empty = fd >= 0 && ::lseek(fd, 0, SEEK_END) == 0;
-  if (is_empty && !bytes.starts_with(head)) bytes.insert(0, head);  // not again after a failure
+  if (is_empty) bytes.insert(0, head);
+  const size_t whole = bytes.size();
   bool ok = fd >= 0;
   while (ok && !bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());
@@ -35,6 +36,8 @@ void append_to_file(const std::string& path, const std::string& head, std::strin
   ok = ok && ::fsync(fd) == 0;
   const int reason = errno;
   if (fd >= 0) ::close(fd);
+  if (is_empty && bytes.size() == whole)
+    bytes.erase(0, head.size());  // the next call adds it again
   core::check(ok, "cannot write ", path, ": ", std::strerror(reason));
 }
 

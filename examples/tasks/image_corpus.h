@@ -1,5 +1,5 @@
 #pragma once
-// Declares the flags of the training images, and reads the images.
+// Declares the flags of the images, and reads the training and validation images.
 
 #include <cstdint>
 #include <string>

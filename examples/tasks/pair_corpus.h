@@ -16,9 +16,9 @@ enum class PairTask { dates, reversal, addition, denoise };
 
 struct PairCorpusOptions {
   PairTask data = PairTask::dates;
-  /// Paths of files. If `pairs` is empty, pairs are generated as specified by `data`.
-  /// PairTask::denoise reads `text`; an empty `text` means gradus's own source. `pairs` must be
-  /// empty with PairTask::denoise, and `text` with the other tasks.
+  /// `pairs` is the path of a file for read_pairs(); if empty, pairs are generated as specified by
+  /// `data`. With PairTask::denoise, `pairs` must be empty, and pairs are made from `text`, a path
+  /// for read_text() (empty: gradus's own source). With the other tasks, `text` must be empty.
   std::string pairs, text;
   int64_t count = 20000;
   bool skip_bad = false;

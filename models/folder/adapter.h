@@ -11,8 +11,8 @@
 namespace gradus::models {
 
 ///@{
-/// Implement save_adapter() and load_adapter() for a model of the given kind. The kind "" stands
-/// for any module, without a configuration.
+/// Implement save_adapter() and load_adapter() for a model of the given kind. For a module of a
+/// type without a kind, `kind` is "" and `config` is empty.
 void save_adapter_files(const std::string& dir, const std::string& kind, const Fields& config,
                         const nn::Module& model);
 void load_adapter_files(const std::string& dir, const std::string& kind, const Fields& config,

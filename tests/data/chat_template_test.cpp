@@ -108,13 +108,14 @@ TEST_CASE("a conversation begins with one <s>, and adjacent texts are encoded to
 
 TEST_CASE("a system message alone is written, also where it belongs to a user's message",
           "[chat]") {
-  for (const std::string name : {"plain", "llama2", "mistral"}) {
+  for (const auto& [name, text] : {std::pair{"plain", "Be brief.\n\n"},
+                                   {"llama2", "<<SYS>>\nBe brief.\n<</SYS>>\n\n"},
+                                   {"mistral", "Be brief.\n\n"}}) {
     CAPTURE(name);
     const WholeTexts tokenizer;
     const auto tokens =
         encode_chat(tokenizer, chat_template(name), {{"system", "Be brief."}}, false);
-    REQUIRE(tokenizer.texts.size() == 1);
-    CHECK_THAT(tokenizer.texts[0], Contains("Be brief."));
+    CHECK(tokenizer.texts == std::vector<std::string>{text});
     CHECK(tokens.answers == std::vector<bool>(tokens.ids.size(), false));
   }
 }

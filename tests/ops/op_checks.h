@@ -14,8 +14,8 @@ double relative_distance(const Tensor& a, const Tensor& b);
 /// Returns the inputs of the sample, drawn from the thread's generator.
 Tensors draw(const Sample& sample);
 
-/// Checks that gradients, and gradients of gradients, equal central differences, for each output
-/// element and for a random projection of all outputs.
+/// Checks gradients against central differences, for each output element and for a random
+/// projection of all outputs; and gradients of gradients, for random output gradients.
 void check_gradients(const OpRow& row, const Tensors& inputs);
 
 /// Checks that row.f and row.composed, if the row has one, have equal outputs and gradients, to

@@ -7,6 +7,7 @@
 #include "examples/logs/loss_log.h"
 #include "examples/logs/step_log.h"
 #include "examples/support/flags.h"
+#include "examples/support/folder.h"
 #include "examples/support/source_text.h"
 #include "examples/support/text.h"
 #include "examples/training/finite.h"
@@ -153,11 +154,11 @@ TEST_CASE("missing_file: one path, or several separated by commas", "[support]")
   CHECK(missing_file(a + ',' + none + ',' + a) == none);
 }
 
-TEST_CASE("read_text: a list of files may be longer than a file's name", "[support]") {
+TEST_CASE("read_text: a list of files may be longer than a path", "[support]") {
   const TemporaryFolder scratch;
   std::string list, text;
   for (char c = 'a'; c <= 'z'; ++c) {
-    const std::string path = scratch / std::string(20, c);
+    const std::string path = scratch / std::string(200, c);
     write_file_atomically(path, {c});
     list += (list.empty() ? "" : ",") + path;
     text += (text.empty() ? "" : "\n") + std::string{c};
@@ -252,6 +253,7 @@ TEST_CASE("the log of steps is cut where a run resumes", "[support]") {
   CHECK_THROWS_WITH(cut("step\n" + two, 5), Contains("is not its header"));
   CHECK_THROWS_WITH(cut("my notes\n", 0), Contains("\"my notes\" is not its header"));
   CHECK(read_file(path) == "my notes\n");
+  CHECK_THROWS_WITH(cut("my notes", 0), Contains("\"my notes\" is not its header"));
   CHECK(cut("step,lo", 0) == "");
   CHECK(cut("", 0) == "");
   CHECK_THROWS_WITH(cut("step,lo", 5), Contains("ends at step 0"));
@@ -336,6 +338,18 @@ TEST_CASE("a run's folder is locked, and only the run's files are removed", "[su
 
   RunFolder file(folder / "other.tmp", {"c.bin"});
   CHECK_THROWS_WITH(file.lock(), Contains("other.tmp"));
+}
+
+TEST_CASE("append_to_file: a file's head is written once, also after a failure", "[support]") {
+  const TemporaryFolder scratch;
+  const std::string path = scratch / "log";
+  std::string rows = "1\n";
+  CHECK_THROWS_WITH(append_to_file("/dev/full", "head\n", rows), Contains("/dev/full"));
+  CHECK(rows == "1\n");
+  append_to_file(path, "head\n", rows);
+  rows = "2\n";
+  append_to_file(path, "other head\n", rows);
+  CHECK(read_file(path) == "head\n1\n2\n");
 }
 
 TEST_CASE("a run's folder that was moved is not written to by its old path", "[support]") {

@@ -133,8 +133,8 @@ void read_fields(const HuggingFaceConfig& config, const std::string& kind, const
   const size_t num_classes = classes ? class_names_in(config).size() : 0;
   if (classes) check_single_label(config);
   if (classes)
-    check(num_classes >= classes->least && num_classes <= classes->most, config.path,
-          ": expected 2 to ", classes->most, " classes, got ", num_classes);
+    check(num_classes >= classes->least && num_classes <= classes->most, config.path, ": expected ",
+          classes->least, " to ", classes->most, " classes, got ", num_classes);
 
   hugging_face_fields(model, fields).read_json(config.path, known.dump());
   for (const auto& [name, value] : model.fixed) fields.find(name)->set(name, value);

@@ -86,7 +86,9 @@ TEST_CASE("choose_product: attention, convolution, recurrent layers and compress
   const auto choose = [](const ProductShape& p) { return choose_product(p, float32, avx2); };
   ProductShape tiles{.operands = ProductOperands::tiles, .m = 3, .n = 100, .k = 64};
   CHECK(choose(tiles) == ProductKernel::row_dots);
-  tiles.recomputed = true;
+  tiles.k = 0;
+  CHECK(choose(tiles) == ProductKernel::tile);
+  tiles.k = 64, tiles.recomputed = true;
   CHECK(choose(tiles) == ProductKernel::tile);
   tiles.recomputed = false, tiles.m = few_queries;
   CHECK(choose(tiles) == ProductKernel::tile);

@@ -16,7 +16,8 @@
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 
-using namespace gradus;
+namespace gradus::testing::adapter_test {
+
 using Catch::Matchers::Contains;
 
 namespace {
@@ -174,7 +175,6 @@ TEST_CASE("load_adapter: tensors that are no updates of a layer are refused", "[
           "the model has no layer \"transformer.ln_f\"");
 }
 
-namespace gradus::testing::adapter_test {
 namespace {
 
 /// An update in PEFT's format: of the tensor name.weight of Hugging Face's folder.

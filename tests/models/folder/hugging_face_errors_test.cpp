@@ -290,7 +290,12 @@ TEST_CASE("Hugging Face: the number of classes without their names", "[hugging_f
       R"({"model_type": "bert", "architectures": ["BertForTokenClassification"])";
   write_file_atomically(copy / "config.json", text + R"(, "num_labels": 1})");
   CHECK_THROWS_WITH(models::load_config<models::BertClassifier>(copy.dir),
-                    EndsWith("classes, got 1"));
+                    EndsWith("expected 2 to 1000000 classes, got 1"));
+  std::string names = R"("0": "a")";
+  for (int i = 1; i <= 1000000; ++i) names += ",\"" + std::to_string(i) + R"(": "a")";
+  write_file_atomically(copy / "config.json", text + R"(, "id2label": {)" + names + "}}");
+  CHECK_THROWS_WITH(models::load_config<models::BertClassifier>(copy.dir),
+                    EndsWith("expected 2 to 1000000 classes, got 1000001"));
   write_file_atomically(copy / "config.json", text + R"(, "id2label": {"0": 5, "1": "b"}})");
   CHECK_THROWS_WITH(models::load_config<models::BertClassifier>(copy.dir),
                     EndsWith("id2label: expected a name for each number from 0 to 1, but there is "
