@@ -57,8 +57,8 @@ class SourceRows {
   /// Returns the index of each row's source: (rows) int64. With it, index_select expands a tensor
   /// with one row per source to one row per decoder row.
   Tensor index() const;
-  /// Throws Error unless ids are (rows, T) int64 with 1 <= T <= room, and if gradients are being
-  /// recorded.
+  /// Throws Error if gradients are being recorded, or if ids are not (rows, T) int64 with
+  /// 1 <= T <= room.
   void check_next(const Tensor& ids, int64_t room) const;
   /// Assigns to each row i the source of row rows[i]. Returns whether the source of any row has
   /// changed. In a beam search no row's source changes, because beams stay within their source.

@@ -107,7 +107,8 @@ enum class Score {
   additive     ///< v . tanh(query(q) + key(k))
 };
 
-/// The output and the weights of Attention, for Tq queries, Tk keys and values of Dv features.
+/// The output and the weights of Attention: each of Tq queries attends to Tk keys, and each key has
+/// a value of Dv features.
 struct AttentionResult {
   Tensor output;   ///< (B, Tq, Dv)
   Tensor weights;  ///< (B, Tq, Tk); they sum to 1 per query, or are 0 if the query sees no key

@@ -8,8 +8,9 @@
 
 namespace gradus::optim {
 
-/// Divides several arrays into chunks and numbers all chunks consecutively, from 0. Sums are
-/// computed per chunk, so their rounding depends on `grain` but not on the number of threads.
+/// Divides several arrays into chunks and numbers all chunks consecutively, from 0. A sum that is
+/// computed chunk by chunk, as in grad_norm(), is rounded in a way that depends on `grain` but not
+/// on the number of threads.
 class Chunks {
  public:
   static constexpr int64_t grain = 16384;  ///< elements per chunk, or fewer in an array's last

@@ -114,7 +114,7 @@ class Tensor {
   Tensor transpose(int64_t dim0, int64_t dim1) const;
   /// Swaps the last two axes.
   Tensor mT() const { return transpose(-2, -1); }
-  /// Reorders the axes.
+  /// Reorders the axes: axis i of the result is axis order[i] of this tensor.
   Tensor permute(const Shape& order) const;
   /// Returns the entries start, start + step, ... along `dim`, up to but excluding end; step > 0.
   /// As in Python, a negative start or end counts from the end of the axis, and both are clamped to

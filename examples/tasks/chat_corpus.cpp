@@ -66,7 +66,7 @@ ChatCorpus::ChatCorpus(const CorpusOptions& options, const std::string& begins_w
 
 double ChatCorpus::bytes(const Tensor& targets) const {
   std::vector<int64_t> ids = targets.to_vector<int64_t>();
-  std::erase(ids, -100);
+  std::erase_if(ids, [&](int64_t id) { return id == -100 || tokenizer_->is_special(id); });
   return static_cast<double>(tokenizer_->decode(ids).size());
 }
 

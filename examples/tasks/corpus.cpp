@@ -15,7 +15,6 @@
 #include "gradus/core/files/file.h"
 #include "gradus/core/runtime/ceil_div.h"
 #include "gradus/models/data/tokenizers/char_tokenizer.h"
-#include "gradus/models/data/tokenizers/word_tokenizer.h"
 
 namespace gradus {
 
@@ -254,15 +253,18 @@ void Corpus::read_from_disk(const std::vector<Range>& ranges, const std::string&
 }
 
 void Corpus::measure_tokens() {
-  const bool words = dynamic_cast<const models::WordTokenizer*>(tokenizer_.get()) != nullptr;
+  const auto some = data_->windows(Split::train, 0, 64).inputs.to_vector<int64_t>();
+  size_t apart = 0;
+  for (const int64_t id : some) apart += tokenizer_->decode({id}).size();
+  const bool adds_up = apart == tokenizer_->decode(some).size();
   const auto tokens =
       static_cast<double>(data_->length(Split::train) + data_->length(Split::validation));
-  first_token_ = data_->windows(Split::train, 0, 1).inputs[0][0].item<int64_t>();
+  first_token_ = some[0];
   for (int64_t id = 0; id < tokenizer_->vocab_size(); ++id) {
     const std::string text = tokenizer_->decode({id});
     if (text == "\n") first_token_ = id;
-    bytes_.push_back(words ? static_cast<double>(text_bytes_) / tokens
-                           : static_cast<double>(text.size()));
+    bytes_.push_back(adds_up ? static_cast<double>(text.size())
+                             : static_cast<double>(text_bytes_) / tokens);
   }
 }
 

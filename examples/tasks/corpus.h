@@ -54,9 +54,9 @@ class Corpus : public TokenSource {
   int64_t validation_batches() const override;
   int64_t validation_tokens() const override;
   models::PackedBatch validation_batch(int64_t i) const override;
-  /// Returns the number of text bytes that the targets represent. With a word tokenizer, every
-  /// token counts as the mean number of bytes per token, because tokens do not include the white
-  /// space between words.
+  /// Returns the number of text bytes that the targets represent. If the bytes of single tokens do
+  /// not add up to those of the text, because tokens do not include the white space between words,
+  /// every token counts as the mean number of bytes per token.
   double bytes(const Tensor& targets) const override;
   /// Returns the token of a line break if there is one, else the first token of the text.
   std::vector<int64_t> first_tokens() const override { return {first_token_}; }

@@ -51,8 +51,8 @@ class ImageTask : public Task {
   /// Returns batch number `index` of a step. It depends only on step, index and seed.
   Views views(int64_t step, int64_t index) { return batches_.at(step, index); }
   /// Returns the score of the model on a batch. Ids are indices within the split. In estimate() and
-  /// validation(), the batch has at most --batch images, and several views are augmented, in the
-  /// same way at every evaluation, but a single view is not.
+  /// validation(), the batch has at most --batch images. If there are several views per image, they
+  /// are augmented, in the same way at every evaluation; if there is one, it is not augmented.
   virtual Score score(Split part, const Views& views) const = 0;
   /// Returns the evaluation of the model on the given batches of a split, without augmentation.
   /// Each batch is a tensor of image ids (B).

@@ -26,7 +26,7 @@ class TokenSource {
   /// Returns batch i of the validation split.
   virtual models::PackedBatch validation_batch(int64_t i) const = 0;
   /// Returns the number of text bytes that the targets of one of this source's batches represent.
-  /// Targets of -100, if the source has any, do not count.
+  /// Targets of -100 and, in conversations, special tokens do not count.
   virtual double bytes(const Tensor& targets) const = 0;
 
   /// Returns the tokens of a prompt for samples.

@@ -19,8 +19,8 @@ struct DataParallelOptions {
 /// Sums gradients over all ranks while backward is still running. As soon as the gradients of a
 /// bucket of parameters, and of the buckets before it, are complete, a separate thread exchanges
 /// them. Each rank adds up one part of each bucket, in the order of the ranks, and sends the sum to
-/// all ranks. N ranks therefore compute bit for bit the same gradients as one rank that runs N
-/// backward passes, one for the batch of each rank. Example:
+/// all ranks. N ranks therefore compute bit for bit the same gradients as a DataParallel of one
+/// rank whose step has N passes, one for the batch of each rank. Example:
 ///   optim::DataParallel parallel(model.parameters(), communicator);
 ///   while (...) {
 ///     optimizer.zero_grad();
@@ -65,10 +65,12 @@ class DataParallel {
     std::vector<size_t> params = {};  // positions in params_
     std::vector<int64_t>
         begins;  // each parameter's offset in elements, then the bucket's number of elements
-    std::vector<Tensor> gradients = {};  // of this rank, in this pass
-    size_t ready = 0;                    // number of complete gradients
-    std::vector<std::byte> sum = {};     // this rank's part of the sum over the passes so far
-    std::vector<char> in_sum = {};       // per parameter: whether the sum contains any gradient
+    /// Of this rank, in this pass. The exchange of the last pass replaces them by the sums over all
+    /// ranks and passes.
+    std::vector<Tensor> gradients = {};
+    size_t ready = 0;                 // number of complete gradients
+    std::vector<std::byte> sum = {};  // this rank's part of the sum over the passes so far
+    std::vector<char> in_sum = {};    // per parameter: whether the sum contains any gradient
   };
   struct Slice {
     size_t index;  // the parameter's index in the bucket
@@ -99,8 +101,9 @@ class DataParallel {
   // State of the current pass.
   bool running_ = false, last_ = true, first_pass_ = true;
   std::string what_;
-  ptrdiff_t arriving_ = -1;  // the parameter whose gradient backward will store next
-  size_t sent_ = 0;          // number of buckets passed to thread_
+  // Index of the parameter whose hook ran last, or -1. Backward stores its gradient after the hook.
+  ptrdiff_t arriving_ = -1;
+  size_t sent_ = 0;  // number of buckets passed to thread_
 
   // Used only by thread_.
   std::vector<std::byte> received_;

@@ -342,6 +342,25 @@ TEST_CASE("train_gpt: errors in a text or a tokenizer name the file") {
   CHECK_THAT(chosen.output, Contains("--init-from uses its folder's tokenizer"));
 }
 
+TEST_CASE("bytes of targets: white space counts where tokens do not contain it", "[support]") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "text.txt";
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += i % 3 == 0 ? "the test " : "this text ";
+  write_file_atomically(path, text);
+  for (const std::string name : {"bert", "llama2", "gpt2"}) {
+    CAPTURE(name);
+    const std::string of = gradus::testing::source_path("tests/golden/hugging_face/") + name;
+    const Corpus corpus({.data = path, .val_data = "", .tokenizer = {of}}, "", "", 16);
+    double bytes = 0;
+    for (int64_t i = 0; i < corpus.validation_batches(); ++i)
+      bytes += corpus.bytes(corpus.validation_batch(i).targets);
+    const auto tokens = static_cast<double>(corpus.tokenizer().encode(text).size());
+    CHECK(bytes / static_cast<double>(corpus.validation_tokens()) ==
+          Approx(static_cast<double>(text.size()) / tokens).epsilon(0.03));
+  }
+}
+
 TEST_CASE("a corpus on disk equals that in memory", "[support]") {
   const TemporaryFolder folder;
   const std::string path = folder / "text.txt";

@@ -33,14 +33,15 @@ class TextData {
   TextData(TokenFile train, TokenFile validation, int64_t context);
   ///@}
 
-  using Split = models::Split;  ///< also known as TextData::Split
-  /// Returns `batch` windows at random positions of a split. They depend only on (seed, step,
-  /// index), so a resumed run sees the same batches as an uninterrupted run. Throws Error unless
-  /// 1 <= batch <= 2^16, 0 <= step < 2^32 and 0 <= index < 2^16.
+  using Split = models::Split;  ///< another name of models::Split
+  /// Returns `batch` windows at random positions of a split. They depend only on the split and
+  /// (seed, step, index), so a resumed run sees the same batches as an uninterrupted run. Throws
+  /// Error unless 1 <= batch <= 2^16, 0 <= step < 2^32 and 0 <= index < 2^16.
   TokenBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                           int64_t index = 0) const;
-  /// Returns windows first, first + 1, ..., at most `batch`: (b, T). Window i starts at token i * T
-  /// of the split.
+  /// Returns up to `batch` consecutive windows, beginning with window number `first`: (b, T), where
+  /// b is less than `batch` only at the end of the split. Window i starts at token i * T of the
+  /// split. Throws Error unless 0 <= first < num_windows(split) and batch >= 1.
   TokenBatch windows(Split split, int64_t first, int64_t batch) const;
   /// Returns the number of windows in a split, for windows().
   int64_t num_windows(Split split) const;
