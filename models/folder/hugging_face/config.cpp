@@ -134,7 +134,8 @@ void read_fields(const HuggingFaceConfig& config, const std::string& kind, const
   if (classes) check_single_label(config);
   if (classes)
     check(num_classes >= classes->least && num_classes <= classes->most, config.path, ": expected ",
-          classes->least, " to ", classes->most, " classes, got ", num_classes);
+          static_cast<int64_t>(classes->least), " to ", static_cast<int64_t>(classes->most),
+          " classes, got ", num_classes);
 
   hugging_face_fields(model, fields).read_json(config.path, known.dump());
   for (const auto& [name, value] : model.fixed) fields.find(name)->set(name, value);
