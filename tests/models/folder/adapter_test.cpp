@@ -361,12 +361,17 @@ TEST_CASE("save_adapter: this library's names where Hugging Face has none", "[ad
   CHECK(nn::lora_updates(other).size() == tensors.size() / 2);
 }
 
-TEST_CASE("load_adapter: a layer has one update", "[adapter]") {
-  const TemporaryFolder dir;
+/// Saves an adapter with one update, of blocks.0.attn.qkv. Returns its tensors.
+NamedTensors save_qkv_adapter(const TemporaryFolder& dir) {
   models::GPT model = make_model();
   nn::add_lora(model, {.rank = 2, .layers = {"blocks.0.attn.qkv"}});
   models::save_adapter(dir / "", model);
-  NamedTensors twice = load_safetensors(dir / "adapter_model.safetensors").tensors;
+  return load_safetensors(dir / "adapter_model.safetensors").tensors;
+}
+
+TEST_CASE("load_adapter: a layer has one update", "[adapter]") {
+  const TemporaryFolder dir;
+  NamedTensors twice = save_qkv_adapter(dir);
   const std::string ours = "base_model.model.blocks.0.attn.qkv.lora_";
   twice.emplace_back(ours + "A.weight", twice[0].second);
   twice.emplace_back(ours + "B.weight", twice[1].second);
@@ -384,10 +389,7 @@ TEST_CASE("load_adapter: a layer has one update", "[adapter]") {
 TEST_CASE("load_adapter: a layer named with and without the model's prefix has two updates",
           "[adapter]") {
   const TemporaryFolder dir;
-  models::GPT model = make_model();
-  nn::add_lora(model, {.rank = 2, .layers = {"blocks.0.attn.qkv"}});
-  models::save_adapter(dir / "", model);
-  NamedTensors twice = load_safetensors(dir / "adapter_model.safetensors").tensors;
+  NamedTensors twice = save_qkv_adapter(dir);
   const std::string prefix = "transformer.";
   for (size_t i = 0; i < 2; ++i) {
     std::string name = twice[i].first;
