@@ -16,9 +16,8 @@ struct CaptionerConfig {
                                        ///< [END]
   int64_t image = 32;                  ///< height and width of an image
   int64_t channels = 3;                ///< 1: grey; 3: RGB
-  int64_t filters = 32;                ///< filters of the first convolution; each later one has
-                                       ///< twice as many as the one before, but the last has as
-                                       ///< many as the one before
+  int64_t filters = 32;                ///< filters of the first convolution; the number doubles at
+                                       ///< each later one except the last
   int64_t convolutions = 3;            ///< number of convolutions of stride 2, which halve the map,
                                        ///< rounding up; one of stride 1 follows
   int64_t dim = 64;                    ///< size of word embeddings
@@ -62,7 +61,7 @@ struct Captioner : nn::Module {
   Tensor annotations(const Tensor& images) const;
   /// Returns next-word logits for images and words (B, T) int64: (B, T, vocab).
   Tensor operator()(const Tensor& images, const Tensor& words) const;
-  /// Returns the mean cross entropy of the captions' words after [START], plus config.coverage
+  /// Returns the mean cross entropy of the captions' tokens after [START], plus config.coverage
   /// times the mean over captions and positions i of (1 - sum_t alpha_ti)^2. `captions` have the
   /// form [START] text [END], as returned by text_batch().
   Tensor loss(const Tensor& images, const TextBatch& captions) const;
@@ -70,7 +69,7 @@ struct Captioner : nn::Module {
   /// Each map sums to 1. Applies no dropout and records no gradients.
   Tensor attention_maps(const Tensor& images, const Tensor& words) const;
 
-  /// Returns a decoder with `beams` rows per image. The model must outlive it.
+  /// Returns a decoder with `beams` rows per image. The model must outlive the decoder.
   CaptionerDecoder decoder(const Tensor& images, int64_t beams) const&;
   CaptionerDecoder decoder(const Tensor& images, int64_t beams) && = delete;
   /// Returns the best caption of each image, found by beam search.

@@ -11,7 +11,7 @@ struct CLIPConfig {
   ViTConfig image = {.classes = 0};       ///< the image encoder; classes must be 0; dropout and
                                           ///< recompute also apply to the text encoder
   int64_t vocab = 0;                      ///< vocabulary size; required
-  int64_t context = 16;                   ///< maximum length of a text
+  int64_t context = 16;                   ///< maximum length of a text, in tokens
   int64_t text_layers = 2;                ///< blocks of the text encoder
   int64_t text_heads = 4;                 ///< attention heads; must divide text_dim
   int64_t text_dim = 64;                  ///< embedding size of the text encoder

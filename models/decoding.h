@@ -90,7 +90,7 @@ struct SamplingOptions {
 
 /// Returns a token id sampled from logits (vocab). Among equal logits, the smallest id ranks first.
 /// A token with logit -infinity is never chosen. repetition_penalty applies to the tokens in
-/// `text`. Throws Error if an option is out of range, or unless the largest logit is finite after
+/// `text`. Throws Error if an option is out of range, or if the largest logit is not finite after
 /// repetition_penalty and logit_bias.
 int64_t sample_token(const Tensor& logits, const SamplingOptions& options,
                      core::Generator& generator, const std::vector<int64_t>& text = {});
@@ -164,7 +164,7 @@ class Continuation {
 /// cleared first, unless options.held says that it has already read the start of the prompt. If a
 /// prompt is longer than decoder.capacity(), only its end is read. Whenever the decoder is full, it
 /// is cleared and reads the last capacity() / 2 tokens again. Each token is therefore sampled with
-/// at least half the capacity as context (if the text is that long), at the cost of reading about
+/// at least that many tokens as context (if the text is that long), at the cost of reading about
 /// two tokens per new token.
 std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prompt,
                               const GenerateOptions& options = {});

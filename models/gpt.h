@@ -64,9 +64,9 @@ struct GPTConfig {
 class GPTDecoder;
 
 /// The model: token and position embeddings, pre-norm blocks, a final norm, and a linear layer to
-/// logits. Without zero_init, its matrices are initialised like those of GPT-2, except the bigram
-/// table, which is 0: normal with standard deviation 0.02, or 0.02 / sqrt(2 layers) in layers that
-/// write to the residual stream. Biases are 0.
+/// logits. As in GPT-2, its matrices are initially normal with standard deviation 0.02, or
+/// 0.02 / sqrt(2 layers) in layers that write to the residual stream, and its biases are 0. For
+/// exceptions see zero_init and bigram.
 struct GPT : nn::Module {
   using Config = GPTConfig;
   static constexpr const char* kind = "gpt";

@@ -61,10 +61,10 @@ struct BatchNormOptions {
   bool affine = true;     ///< scale by a weight and add a bias
 };
 /// Batch normalisation of x (N, C, ...). Training mode normalises by the mean and variance of the
-/// batch and updates the running mean and variance (with the unbiased variance, as in PyTorch),
-/// unless the batch is empty or backward recomputes the layer. It throws Error if a channel has
-/// only one element. Evaluation mode normalises by the running mean and variance. Unlike PyTorch's,
-/// the state dict contains no num_batches_tracked.
+/// batch, and updates the running mean and variance (with the unbiased variance, as in PyTorch). An
+/// empty batch does not update them, nor does a recomputation in backward. In training mode, throws
+/// Error if a channel has only one element. Evaluation mode normalises by the running mean and
+/// variance. Unlike PyTorch's, the state dict contains no num_batches_tracked.
 struct BatchNorm : Module {
   const Tensor weight, bias, running_mean, running_var;  ///< (C); weight and bias may be undefined
   double eps, momentum;                                  ///< see BatchNormOptions

@@ -50,7 +50,7 @@ Tensor xavier_uniform(const Shape& shape, double gain = 1);
 Initialiser xavier_uniform();
 ///@}
 ///@{
-/// Normal values with standard deviation gain sqrt(2 / (fan_in + fan_out)).
+/// Normal values with mean 0 and standard deviation gain sqrt(2 / (fan_in + fan_out)).
 Tensor xavier_normal(const Shape& shape, double gain = 1);
 Initialiser xavier_normal();
 ///@}

@@ -1,5 +1,6 @@
 #pragma once
-// Includes all of nn: layers, initialisers, probability distributions, LoRA and metrics.
+// Includes the public headers of nn: layers, initialisers, probability distributions, LoRA and
+// metrics.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
 #include "gradus/nn/activations.h"

@@ -36,13 +36,15 @@ struct RecurrentLayers : Module {
   const std::vector<RecurrentWeights> weights;  ///< per layer: forward, then reverse if
                                                 ///< bidirectional
 
-  /// Maps x (B, T, input), BATCH FIRST, to the output (B, T, directions * hidden) of the last layer
-  /// and the final state (layers * directions, B, hidden). Only LSTM has a state c. `first` is the
-  /// initial state; undefined means zeros. `lengths` (B) int64 are the lengths of the sequences,
-  /// in any order. Padding after the end of a sequence is not read, and its output is 0. The
-  /// forward direction ends at the last step of a sequence, and the reverse direction starts there,
-  /// as with torch's pack_padded_sequence and pad_packed_sequence. Throws Error unless 1 <= length
-  /// <= T.
+  /// Maps x (B, T, input) to the output (B, T, directions * hidden) of the last layer and the final
+  /// state (layers * directions, B, hidden). Only LSTM has a state c. `first` is the initial state;
+  /// undefined means zeros.
+  ///
+  /// `lengths` (B) int64 are the lengths of the sequences, in any order; undefined means that all
+  /// are T. Throws Error unless each length is from 1 to T. Padding after the end of a sequence is
+  /// not read, and its output is 0. The forward direction ends at the last step of a sequence, and
+  /// the reverse direction starts there, as with torch's pack_padded_sequence and
+  /// pad_packed_sequence.
   RecurrentOutput operator()(const Tensor& x, const RecurrentState& first = {},
                              const Tensor& lengths = {}) const;
 

@@ -31,7 +31,7 @@ GradcheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& in
 
 /// Checks f's second derivatives: applies gradcheck to the gradients of f, with random output
 /// gradients. It does not check the first derivatives; gradcheck does. Throws Error as gradcheck
-/// does, if no floating-point output requires grad, or if one that does is not float64.
+/// does, and if no floating-point output requires grad. Those that do must be float64.
 GradcheckResult gradgradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
                               const GradcheckOptions& options = {});
 

@@ -34,9 +34,9 @@ struct CellBackward {
   int64_t H;
   const T *kept, *h_before, *c_before, *h, *c;  ///< saved values; states before and after the step
   const T* dy;                                  ///< the gradient of y
-  /// On input, the gradient of the state after the step. On output, the gradient of the state
-  /// before the step, without the part that passes through the weight. dh is written only by cells
-  /// with `direct` true.
+  /// On input, the gradient of the state after the step, without dy. On output, the gradient of the
+  /// state before the step, without the part that passes through the weight. dh is written only by
+  /// cells with `direct` true.
   T *dh, *dc;
   T *dx, *dz;  ///< (gates * H): the gradients of x and z
 };
@@ -212,7 +212,8 @@ void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
 }
 
 /// Runs the backward pass. The weight is W (gates * hidden, hidden). It may be null as in
-/// recurrent_forward: then a.dh0, used by Gru only, lacks the part that passes through the weight.
+/// recurrent_forward: then a.dh0 lacks the part that passes through the weight, and is meaningful
+/// for Gru only.
 template <class Cell, class T>
 void recurrent_backward(const Sequences& q, const PackedMatrix<T>* weight,
                         const RecurrentBackward<T>& a) {

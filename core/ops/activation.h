@@ -49,9 +49,9 @@ inline Tensor quick_gelu(const Tensor& x) { return core::activate(x, Activation:
 /// Returns max(x, 0)^2. The derivative at 0 is 0. So et al. 2021 (Primer), arXiv 2109.08668.
 inline Tensor relu_squared(const Tensor& x) { return core::activate(x, Activation::relu_squared); }
 
-/// Returns act(a) b, where a and b are the two halves of x's last axis: (..., 2n) -> (..., n). With
-/// silu this is the gate of SwiGLU: Shazeer 2020, arXiv 2002.05202. (torch's glu activates the
-/// other half: a sigmoid(b).)
+/// Returns act(a) b, where a is the first and b the second half of x's last axis: (..., 2n) ->
+/// (..., n). With silu this is the gate of SwiGLU: Shazeer 2020, arXiv 2002.05202. (torch's glu
+/// activates the second half: a sigmoid(b).)
 Tensor gated(const Tensor& x, Activation activation);
 
 }  // namespace gradus

@@ -69,7 +69,7 @@ bool allclose(const Tensor& a, const Tensor& b, const AllcloseOptions& options =
 /// Returns a where the bool tensor `condition` is true, and b elsewhere.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 /// Returns x with `value` where the bool tensor `mask`, broadcast to x's shape, is true. The
-/// gradient is 0 there.
+/// gradient is 0 there. Throws Error if x is int64 and `value` is not an integer in int64's range.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 
 }  // namespace gradus

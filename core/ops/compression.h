@@ -29,7 +29,8 @@ Tensor rows_of(const Tensor& matrix, int64_t begin, int64_t end);
 /// and names the tensor.
 void convert_in_place(const char* op, const NamedTensors& tensors, Dtype dtype);
 /// Copies the elements of `source` and, for int8, its scales to `to`. Both are compressed. Throws
-/// Error unless they are contiguous and have the same shape and dtype. Returns `to`.
+/// Error unless both are contiguous, have the same shape and dtype and, for int8, have scales.
+/// Returns `to`.
 Tensor copy_compressed(const Tensor& source, const Tensor& to);
 /// Computes out = x weight^T: x (m, k) float32, weight (n, k) compressed, out (m, n) contiguous.
 /// If `done` is given, calls done(tile) for each tile of out as soon as the tile is final.

@@ -18,9 +18,10 @@ struct Conv2dOptions {
 /// counts them from 0 in each group. x is 0 outside its edges. Shapes: x (N, C, H, W), weight
 /// (O, C / groups, h, w), bias (O) or undefined -> (N, O, H', W'), with
 /// H' = floor((H + 2 p - d (h - 1) - 1) / s) + 1 and W' likewise. Filters are not flipped, as usual
-/// in deep learning (LeCun et al. 1998). Throws Error for other shapes and an empty weight, if
-/// groups is not a positive divisor of C and O, if stride or dilation is outside [1, 2^30] or
-/// padding outside [0, 2^30], and if the padded image is smaller than a window or too large.
+/// in deep learning (LeCun et al. 1998). Throws Error if shapes or dtypes do not match, if the
+/// weight is empty, if groups is not a positive divisor of C and O, if stride or dilation is
+/// outside [1, 2^30] or padding outside [0, 2^30], and if the padded image is smaller than a window
+/// or too large.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv2dOptions& options = {});
 
@@ -45,16 +46,16 @@ struct ConvTranspose2dOptions {
 };
 
 /// Returns y, the transposed convolution of x, which enlarges images (Zeiler et al. 2010). If x is
-/// the gradient of conv2d's output, y is the gradient of conv2d's input, plus a bias.
-/// Channel o of y starts at bias[o]. Then each pixel of x adds a multiple of the filter to its
-/// window:
+/// the gradient of conv2d's output, y is the gradient of conv2d's input, plus a bias. Channel o of
+/// y starts at bias[o]. Then each pixel of x adds a multiple of the filter to its window:
 ///   y[n, o, i s + u d - p, j s + v d - p] += weight[c, o, u, v] x[n, c, i, j]
-/// for stride s, dilation d, padding p, and each output channel o of c's group, which `weight`
-/// counts from 0 in each group. Shapes:
-/// x (N, C, H, W), weight (C, O / groups, h, w), bias (O) or undefined -> (N, O, H', W'), with
-/// H' = (H - 1) s - 2 p + d (h - 1) + output_padding + 1 and W' likewise. Throws Error for other
-/// shapes, for options outside conv2d's limits, if output_padding is negative or not below the
-/// larger of stride and dilation, if H, W, H' or W' is below 1, and if the result is too large.
+/// for stride s, dilation d and padding p. o runs over the output channels of c's group, and
+/// `weight` counts them from 0 in each group. Shapes: x (N, C, H, W), weight (C, O / groups, h, w),
+/// bias (O) or undefined -> (N, O, H', W'), with
+/// H' = (H - 1) s - 2 p + d (h - 1) + output_padding + 1 and W' likewise. Throws Error if shapes or
+/// dtypes do not match, if an option is outside conv2d's limits, if output_padding is negative or
+/// not below the larger of stride and dilation, if H, W, H' or W' is below 1, and if the result is
+/// too large.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dOptions& options = {});
 

@@ -18,8 +18,8 @@ Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tens
 ///@{
 /// Returns x with elements replaced by those of src or by `value`, at the positions along dim given
 /// by `index`. For rank 3 and dim = 1: out[i][index[i][j][k]][k] = src[i][j][k]. The shapes must be
-/// as in scatter_add. If several elements of src have the same position in x, the last one is used,
-/// and only that one gets a gradient.
+/// as in scatter_add. If several elements of src go to one position, the last one is used, and
+/// only that one gets a gradient.
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src);
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value);
 ///@}
@@ -40,15 +40,15 @@ Tensor one_hot(const Tensor& ids, int64_t classes = -1, Dtype dtype = int64);
 /// Returns the indices of the elements that are not 0, in row-major order: (count, rank), int64.
 /// NaN is not 0.
 Tensor nonzero(const Tensor& x);
-/// Returns how often each of 0, 1, ..., n - 1 occurs in the int64 vector x: (n), int64, where n is
-/// max(x) + 1 or minlength, whichever is larger. With weights (x's shape, a floating dtype), adds
-/// up the weights of the occurrences, in the weights' dtype, instead of counting; gradients flow to
-/// the weights. Throws Error for negative elements of x.
+/// Returns how often each of 0, 1, ..., n - 1 occurs in the int64 vector x: (n), int64. n is max(x)
+/// + 1 or minlength, whichever is larger. With weights (x's shape, a floating dtype), adds up the
+/// weights of the occurrences, in the weights' dtype, instead of counting. Gradients flow to the
+/// weights. Throws Error for negative elements of x.
 Tensor bincount(const Tensor& x, const Tensor& weights = {}, int64_t minlength = 0);
 /// Draws n >= 1 indices for each row of probs (..., k), with probabilities proportional to the
 /// row's elements (its weights): (..., n), int64. Throws Error for negative, NaN or infinite
-/// weights and for a row with sum 0. Without replacement, also throws if n exceeds the number of
-/// non-zero weights in a row.
+/// weights and for a row whose sum is 0 or infinite. Without replacement, also throws if n exceeds
+/// the number of non-zero weights in a row.
 Tensor multinomial(const Tensor& probs, int64_t n, bool replacement = false);
 
 }  // namespace gradus

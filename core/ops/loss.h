@@ -47,12 +47,12 @@ Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& opt
 struct LossOptions {
   Reduction reduction = Reduction::mean;  ///< how the losses are reduced
 };
-/// Returns |input - target|. The gradient is 0 where the two are equal.
+/// Returns |input - target|. The gradient is 0 where the difference is 0.
 Tensor l1_loss(const Tensor& input, const Tensor& target, const LossOptions& options = {});
 /// Returns (input - target)^2.
 Tensor mse_loss(const Tensor& input, const Tensor& target, const LossOptions& options = {});
-/// Returns max(0, 1 - t x) for scores x and targets t, which must be -1 or 1. The gradient is 0
-/// where t x is 1. Throws Error for other targets. Cortes & Vapnik 1995.
+/// Returns max(0, 1 - t x) for scores x and targets t. The gradient is 0 where t x is 1. Throws
+/// Error for targets other than -1 and 1. Cortes & Vapnik 1995.
 Tensor hinge_loss(const Tensor& scores, const Tensor& targets, const LossOptions& options = {});
 
 struct SmoothL1LossOptions {
@@ -95,9 +95,9 @@ struct BCEWithLogitsOptions {
   Tensor positive_weights = {};
 };
 /// Returns -(w t log sigmoid(x) + (1-t) log(1 - sigmoid(x))) for logits x, targets t and w =
-/// positive_weights, multiplied by `weights`. Large |x| do not overflow. If x is infinite, t is
-/// from 0 to 1 and all weights are positive, the loss is 0 if sigmoid(x) equals t, else infinity.
-/// Reduction::mean divides by the number of elements, not by the sum of the weights.
+/// positive_weights, multiplied by `weights`. Large |x| do not overflow. Where x is infinite and
+/// sigmoid(x) equals t, the loss is 0, not NaN. Reduction::mean divides by the number of elements,
+/// not by the sum of the weights.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
                                         const BCEWithLogitsOptions& options = {});
 

@@ -24,10 +24,9 @@ Tensor updated_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                       const Tensor& update);
 
 /// Returns act(x W1^T + b1) W2^T + b2, the feed-forward layer of a transformer: x (..., in), W1
-/// (hidden, in), W2 (out, hidden) -> (..., out). b1 (hidden) and b2 (out) may be undefined. For
-/// backward it saves one tensor (..., hidden): either act's input (x W1^T + b1) or act's output.
-/// Two calls of linear save two tensors of this shape if the slope of act cannot be computed from
-/// its output, as for gelu.
+/// (hidden, in), W2 (out, hidden) -> (..., out). b1 (hidden) and b2 (out) may be undefined. This op
+/// saves one tensor (..., hidden) for backward. Two calls of linear save two if the slope of act
+/// cannot be computed from its output, as for gelu.
 Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activation activation,
                     const Tensor& w2, const Tensor& b2);
 

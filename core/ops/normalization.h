@@ -34,7 +34,7 @@ BatchNormOutput batch_norm(const Tensor& x, const Tensor& weight = {}, const Ten
 Tensor batch_norm_by(const Tensor& mean, const Tensor& var, const Tensor& x,
                      const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
 /// Splits the channels of x (N, C, ...) into `groups` groups, normalises each group of each example
-/// by the formula of layer_norm, then scales and shifts each channel by weight and bias, both (C)
+/// by the formula of layer_norm, then scales and shifts each channel by weight and bias, each (C)
 /// or undefined. Wu & He 2018, arXiv 1803.08494.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
@@ -44,12 +44,11 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
 Tensor normalize(const Tensor& x, int64_t dim = 1, double eps = 1e-12, double p = 2);
 /// Returns the cosine of the angle between a and b (broadcast) along dim,
 ///   sum(a b) / (max(|a|, eps) max(|b|, eps)), as in PyTorch 1.13.
-/// Where eps replaces |a| or |b|, the gradient treats the replaced norm as a constant; PyTorch
-/// differentiates that norm too.
+/// Where eps replaces a norm, no gradient flows through that norm; in PyTorch it does.
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim = 1, double eps = 1e-8);
-/// In training mode, sets each element to 0 with probability p and scales the others by 1/(1-p).
-/// The mask is drawn from the calling thread's generator. In evaluation mode, returns x. Srivastava
-/// et al. 2014.
+/// In training mode, returns x with each element set to 0 with probability p and the others scaled
+/// by 1/(1-p). The mask is drawn from the calling thread's generator. In evaluation mode, returns
+/// x. Srivastava et al. 2014.
 Tensor dropout(const Tensor& x, double p);
 /// Applies dropout in training and in evaluation mode, with the mask determined by `key`.
 Tensor dropout(const Tensor& x, double p, RandomKey key);

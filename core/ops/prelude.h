@@ -1,6 +1,6 @@
 #pragma once
-// Includes what the .cpp file of every op needs: recording, checks, threads, profiling. An op that
-// calls other ops includes their headers itself.
+// Includes what the .cpp file of every op needs. A .cpp file that calls other ops includes their
+// headers itself.
 
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/parallel.h"

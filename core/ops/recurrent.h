@@ -58,7 +58,7 @@ struct RecurrentOutput {
 };
 /// Runs `cell` over all steps of x_gates (B, T, G H), T >= 1, starting from the state `first`
 /// (zeros if undefined). At each step h_gates = h weight^T + bias, with weight (G H, H) and bias (G
-/// H) or undefined. Padding is never read and gets gradient 0, as with torch's
+/// H) or undefined. Padding has no effect and gets gradient 0, as with torch's
 /// pack_padded_sequence.
 RecurrentOutput recurrent(Recurrence cell, const Tensor& x_gates, const Tensor& weight,
                           const Tensor& bias = {}, const RecurrentState& first = {},

@@ -9,7 +9,7 @@
 namespace gradus {
 
 /// The type, or the base class, of every exception that gradus itself throws. The message says what
-/// went wrong and, for a bad argument of an op, begins with the op's name.
+/// went wrong. Most messages about an op's arguments begin with the op's name.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

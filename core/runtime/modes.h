@@ -72,14 +72,13 @@ struct AnomalyMode : core::ModeScope {
 };
 
 /// While it exists, float32 matrix products on this thread round their operands to bfloat16 and
-/// accumulate in float32. With AVX512_BF16 this is nearly twice as fast; in a build without it, the
-/// scope has no effect (see has_bfloat16_products()). The scope applies to matmul, einsum, linear
-/// and recurrent layers, contrastive losses and convolutions of patches (adjacent windows of at
-/// least 2 x 2 pixels that cover the image, without padding or groups), and to the products in
-/// their gradients, even if backward runs after the scope has ended. It does not apply to the
-/// kernels of attention and of other convolutions, to Muon, to dot products of a matrix's rows with
-/// one vector, as in a linear layer with one row of x, or to products of a few rows with a
-/// compressed weight.
+/// accumulate in float32. The products in their gradients round too, even if backward runs after
+/// the scope has ended. With AVX512_BF16 this is nearly twice as fast; in a build without it, the
+/// scope has no effect (see has_bfloat16_products()).
+///
+/// These do not round: attention kernels, Muon, most products of a matrix and one vector, products
+/// of a few rows with a compressed weight, and convolutions other than of patches. Patches are
+/// adjacent windows of at least 2 x 2 pixels that cover the image, without padding or groups.
 struct Bfloat16Products : core::ModeScope {
   [[nodiscard]] explicit Bfloat16Products(bool on = true) : ModeScope(&core::Modes::bfloat16, on) {}
 };

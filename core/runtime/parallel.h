@@ -2,10 +2,10 @@
 // Vector loops, the floating-point mode of kernels, and OpenMP's thread setting. threads.h declares
 // parallel_for. Only this file and parallel.cpp use OpenMP.
 //
-// The threads of parallel_for are a pool, not an OpenMP team. The thread that calls a loop works
-// through the chunks itself, and in the end waits only for threads that are running a chunk. An
-// OpenMP team's barrier waits until every thread has been scheduled, which was measured to take up
-// to 30 ms per loop when other programs use the processors.
+// The threads of parallel_for are a pool, not an OpenMP team. The thread that calls a loop runs
+// chunks too, and in the end waits only for threads that are still running one. An OpenMP team's
+// barrier waits until every thread has been scheduled, which was measured to take up to 30 ms per
+// loop when other programs use the processors.
 
 #include <omp.h>
 
@@ -53,7 +53,7 @@ class FlushDenormals {
 
 namespace internal {
 /// Numbers of chunks, summed over all loops that this process ran on several threads. `run` counts
-/// all their chunks. `moved` counts the chunks that ran on another thread than planned, whose data
+/// all chunks. `moved` counts the chunks that ran on another thread than planned, whose data
 /// may have had to move between cores.
 struct ChunkCounts {
   int64_t run = 0, moved = 0;

@@ -35,10 +35,10 @@ void run_chunks(int64_t chunks, void (*chunk)(void*, int64_t), void* context);
 
 /// Calls body(begin, end) for each chunk [begin, end) of [0, n), on up to num_threads() threads.
 /// Chunks have `grain` elements, or one if `grain` is less; the last chunk may have fewer. The
-/// calling thread runs all chunks itself if there is only one, if it is already in a parallel
-/// region, or if another thread's loop is using the workers. A chunk should take at least 10
-/// microseconds, for example 16,384 additions. If a body throws, skips the chunks not started by
-/// then and rethrows the first exception.
+/// calling thread runs all chunks itself if it is already in a parallel region, or if another
+/// thread's loop is using the workers. A chunk should take at least 10 microseconds, for example
+/// 16,384 additions. If a body throws, skips the chunks not started by then and rethrows the first
+/// exception.
 template <class Body>
 void parallel_for(int64_t n, int64_t grain, Body&& body) {
   if (n <= 0) return;

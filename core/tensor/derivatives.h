@@ -6,7 +6,7 @@
 //
 // Each function calls f once, with a tensor that has x's elements and requires grad, whether or not
 // x requires grad. No .grad is changed. Gradients are recorded while f runs, even under NoGrad. All
-// functions throw Error unless x and f(x) are float32 or float64, and if the result would have more
+// functions throw Error if x or f(x) is not float32 or float64, or if the result would have more
 // than max_rank axes.
 
 #include "gradus/core/tensor/tensor.h"
@@ -30,7 +30,7 @@ Tensor hessian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x,
 /// Returns H v, of x's shape, where H is the Hessian of f and v has x's shape and dtype. Runs two
 /// backward passes and does not compute H itself: Pearlmutter 1994, "Fast Exact Multiplication by
 /// the Hessian". H is symmetric, so H v equals v^T H, torch's vhp. Throws Error unless f returns
-/// one element, or if v has another shape or dtype than x.
+/// one element. Throws Error if v differs from x in shape or dtype.
 Tensor hvp(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, const Tensor& v,
            const DerivativeOptions& options = {});
 

@@ -1,6 +1,6 @@
 #pragma once
-// Functions with which the backward rule of a fused op overwrites existing memory instead of
-// allocating new memory. Rules written with ops do not need them.
+// Functions with which a backward rule overwrites existing memory instead of allocating new memory.
+// Rules written with ops can do without them.
 
 #include "gradus/core/tensor/autograd.h"
 

@@ -183,7 +183,7 @@ class Tensor {
   // throws Error if an axis of this tensor is expanded, or if this tensor or the operand requires
   // grad while gradients are recorded (a NoGrad scope prevents that). Backward throws Error if it
   // reads a tensor with this storage that the graph saved before the change. The operand may
-  // overlap this tensor: its elements are read before they are changed.
+  // overlap this tensor; the result is as if the operand were a copy.
   /// Sets every element.
   Tensor fill_(double value) const;
   /// Sets every element to 0.
@@ -200,7 +200,7 @@ class Tensor {
   // y is broadcast to x's shape. If no gradient is recorded for x or y, x is overwritten in place,
   // and all its handles and views see the change, as with add_. Otherwise x += y means x = x + y:
   // this handle refers to a new tensor, and other handles keep the old one. Accumulating in a loop,
-  // loss += term, therefore gives the right gradient. If x is a leaf that requires grad, this
+  // loss += term, therefore gives the right gradient. If x is a leaf that requires grad, x += y
   // throws Error while gradients are recorded. Open a NoGrad scope:
   //   { NoGrad no_grad; w -= lr * w.grad(); }
   // On temporary and const handles these operators do not compile: instead of x[0] += y write
@@ -250,10 +250,9 @@ class Tensor {
   /// gradient is complete and before the backward rules of earlier ops run. Then the gradient is
   /// passed on or, for a leaf, accumulated in grad(). If the hook returns a defined tensor or
   /// writes in place, the result replaces the gradient. The hooks of a tensor run in the order of
-  /// registration. If one op completes the gradients of several leaves, their hooks run in the
-  /// order in which the leaves received their first gradients. Returns an id for remove_hook.
-  /// Throws Error if this tensor does not require grad, or if the hook is empty or captures this
-  /// tensor (a tensor and a hook that refer to each other would never be freed).
+  /// registration. Returns an id for remove_hook. Throws Error if this tensor does not require
+  /// grad, or if the hook is empty or captures this tensor (a tensor and a hook that refer to each
+  /// other would never be freed).
   int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
   /// Removes a hook. Does nothing if the id is unknown.
   void remove_hook(int64_t id) const;

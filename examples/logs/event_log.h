@@ -15,8 +15,8 @@ class EventLog {
   static constexpr const char* file_name = "events.out.tfevents.gradus";
   explicit EventLog(std::string path) : path_(std::move(path)) {}
 
-  /// Prepares the file for a run that is resumed at `step`: removes all records from the first that
-  /// is after `step` or damaged. A missing file is accepted. Throws Error on failure.
+  /// Prepares the file for a run that is resumed at `step`: removes the first record that is after
+  /// `step` or damaged, and all that follow. A missing file is accepted. Throws Error on failure.
   void cut_after(int64_t step) const;
   /// Adds the values of a training step as step/loss, step/lr and step/grad_norm.
   void add(const StepLog::Row& row);

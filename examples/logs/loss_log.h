@@ -27,8 +27,8 @@ class LossLog {
     int64_t step;
     double validation_loss;
   };
-  /// Makes the log of a folder, without reading it. If `writes` is false, rows stay in memory,
-  /// because another rank of the run writes them.
+  /// Makes the log of a folder, without reading it. If `writes` is false, add() does not write
+  /// loss.csv: another rank of the run does.
   explicit LossLog(std::string folder, bool writes = true)
       : folder_(std::move(folder)), writes_(writes) {}
 

@@ -36,9 +36,9 @@ class StepLog {
   explicit StepLog(std::string path) : path_(std::move(path)) {}
 
   /// Prepares the file for a run that is resumed at `step`: removes the rows after `step`, and a
-  /// truncated last row. A missing file or one with only a header is accepted. Throws Error if the
-  /// file cannot be written or its first line is another header and, unless `step` is 0, if a row
-  /// up to `step` does not begin with a step, or if the rows end before `step`.
+  /// truncated last row. A missing file or one with only a header is accepted. Otherwise throws
+  /// Error if the first line is not the header, a row up to `step` does not begin with a step, the
+  /// rows end before `step`, or the file cannot be written.
   void cut_after(int64_t step);
   void add(const Row& row);
   /// Returns the losses of all steps, including those of rows that cut_after kept in the file.

@@ -29,9 +29,9 @@ using OnnxShape = std::vector<std::variant<int64_t, const char*>>;
 /// The graph of a model's forward pass. A node that equals an earlier one is not added again.
 class OnnxGraph {
  public:
-  /// Makes a graph for the weights of `model`, which must outlive the graph. Weights keep their
-  /// names from the model's state dict. Throws Error, naming the weight or layer, if a weight
-  /// is not float32 or a layer has a low-rank update (merge it first).
+  /// Makes an empty graph for `model`. The model must outlive the graph. Weights keep their names
+  /// from the model's state dict. Throws Error, naming the weight or layer, if a weight is not
+  /// float32 or a layer has a low-rank update (merge it first).
   explicit OnnxGraph(const nn::Module& model);
   ~OnnxGraph();
   OnnxGraph(const OnnxGraph&) = delete;

@@ -36,7 +36,7 @@ std::string to_onnx(const models::CNNAttention& model, const models::ChannelStat
 ///@}
 /// images (images, channels, image, image), ids (texts, length) int64, and lengths (texts) int64,
 /// the numbers of tokens without padding -> image_features (images, shared) and text_features
-/// (texts, shared), both of length 1, and similarity (images, texts), scaled as by
+/// (texts, shared), with rows of norm 1, and similarity (images, texts), scaled as by
 /// CLIP::similarity(). `stats` has the same meaning as for ViT.
 std::string to_onnx(const models::CLIP& model, const models::ChannelStats& stats = {});
 /// Only the encoder: images (batch, channels, image, image) -> annotations (batch, positions,

@@ -11,9 +11,8 @@
 
 namespace gradus {
 
-/// A model's attention weights for a text. For a translator, `translation` is the target text,
-/// decoded from its tokens: those of question.target or, if that is empty, of the model's own
-/// translation.
+/// A model's attention weights for a text. For a translator, `translation` is the target, decoded
+/// from its tokens: question.target or, if that is empty, the model's own translation.
 struct AttentionOf {
   std::vector<AttentionGroup> groups;
   std::string translation = {};

@@ -20,7 +20,7 @@ class RunView {
   explicit RunView(std::string folder);
 
   /// Replaces the events by those up to step `last` in steps.csv, loss.csv and page.jsonl. Skips
-  /// missing files, and lines with a wrong number of cells or without a step.
+  /// missing files, incomplete lines, and lines without a step.
   void read(int64_t last);
   /// Reads the events again if the files have changed. If the files cannot be read any more, keeps
   /// the events, and since() says so in "note".

@@ -36,7 +36,7 @@ struct Series {
 struct Picture {
   std::string path, title, x_label, y_label;
   std::vector<Series> series;
-  bool log_y = false;       ///< logarithmic y axis if any value is positive; others are left out
+  bool log_y = false;       ///< logarithmic y axis, without values <= 0; linear if all are <= 0
   bool clouds = false;      ///< draw points without lines, and the legend at the side
   std::string ground = {};  ///< "#rrggbb", the background; default: white
 };
@@ -64,8 +64,8 @@ class BackgroundPlot {
   /// Starts drawing the picture if none is being drawn and the last drawing started at least ten
   /// seconds ago. Otherwise keeps the picture for finish(), and the next call replaces it.
   void draw(Picture picture);
-  /// Draws the picture that draw() has kept, if any, and waits until it is drawn. Returns "" or, if
-  /// the last drawing failed, the reason.
+  /// Draws the picture that draw() has kept, if any, and waits until no drawing runs. Returns ""
+  /// or, if the last drawing failed, the reason.
   std::string finish();
 
  private:

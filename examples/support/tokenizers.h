@@ -54,9 +54,8 @@ std::vector<std::string> token_texts(const models::Tokenizer& tokenizer,
                                      const std::vector<int64_t>& ids);
 
 /// Decodes tokens one at a time. The concatenation of the pieces that add() returns is the decoded
-/// text. A piece may end inside a UTF-8 character. Only the last few hundred tokens are kept. A
-/// WordTokenizer treats quotes as opening and closing alternately, so in a long text it may put a
-/// space on the wrong side of a quote.
+/// text, but in a long text a WordTokenizer may put a space on the wrong side of a quote, because
+/// only the last few hundred tokens are kept. A piece may end inside a UTF-8 character.
 class TokenText {
  public:
   explicit TokenText(const models::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}

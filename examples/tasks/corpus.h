@@ -38,10 +38,9 @@ class Corpus : public TokenSource {
   /// options name. If there is no folder, trains a tokenizer. With on_disk, keeps the tokens in
   /// `folder`: in train.tokens and validation.tokens or, for a character tokenizer without a
   /// validation file, in text.tokens. An existing file is reused if it is complete and was made
-  /// from this text with this tokenizer. Otherwise it is written again; if `read_only` is true, a
-  /// temporary file is used instead. Throws Error if the tokenizer rejects a text, naming the file
-  /// and the offset of the rejected bytes. Also throws if a text is too short for windows of
-  /// `context` tokens.
+  /// from this text with this tokenizer. Otherwise the file is written or, if `read_only` is true,
+  /// a temporary file is used. Throws Error, naming the file, if the tokenizer rejects a text. Also
+  /// throws if a text is too short for windows of `context` tokens.
   Corpus(const CorpusOptions& options, const std::string& begins_with, const std::string& folder,
          int64_t context, bool read_only = false);
 

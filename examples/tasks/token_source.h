@@ -22,7 +22,7 @@ class TokenSource {
   virtual models::PackedBatch random_batch(models::Split split, int64_t batch, uint64_t seed,
                                            int64_t step, int64_t index) const = 0;
   virtual int64_t validation_batches() const = 0;  ///< number of batches in the validation split
-  virtual int64_t validation_tokens() const = 0;   ///< number of its targets other than -100
+  virtual int64_t validation_tokens() const = 0;   ///< number of validation targets except -100
   /// Returns batch i of the validation split.
   virtual models::PackedBatch validation_batch(int64_t i) const = 0;
   /// Returns the number of text bytes that the targets of one of this source's batches represent.

@@ -52,7 +52,7 @@ using models::Split;
 
 /// Describes a task in logs, plots and checkpoints.
 struct TaskInfo {
-  std::string model, loss;  ///< title and y label of the plot, for example "GPT", "cross entropy"
+  std::string model, loss;  ///< names shown in the plot, for example "GPT", "cross entropy"
   std::string items;        ///< what throughput counts, for example "tokens"
   int64_t batch_items = 1;  ///< number of items per batch
   std::string data_id;      ///< identifies the data; a resumed run must have the same id

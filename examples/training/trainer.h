@@ -1,6 +1,7 @@
 #pragma once
 // The training loop: steps, evaluation, checkpoints, logs, plots, progress, interrupts and early
-// stopping. A loss that is not finite ends the run with an Error, before the weights are updated.
+// stopping. A step whose loss is not finite ends the run with an Error, before the weights are
+// updated.
 
 #include <chrono>
 #include <memory>
@@ -29,8 +30,8 @@ class Trainer {
   Trainer(Task& task, const TrainOptions& options, std::string options_json, RunFolder& folder,
           const Ranks& ranks);
 
-  /// Continues the run that wrote the checkpoint. Without --eval-only, throws Error if that run
-  /// used other data or has done more than --steps steps.
+  /// Restores the state of the run that wrote the checkpoint. Without --eval-only, throws Error if
+  /// that run used other data or has done more than --steps steps.
   void resume(const models::Checkpoint& checkpoint);
   void print_opening() const;
   /// Trains to the last step, or until --patience ends the run, and prints the final scores. If

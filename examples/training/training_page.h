@@ -21,8 +21,8 @@ class TrainingPage {
   TrainingPage(Task& task, const TrainOptions& options, const TaskInfo& info)
       : task_(task), o_(options), info_(info), view_(options.out) {}
 
-  /// Opens the page on the first rank of the run, which has done `step` steps. Prints the page's
-  /// address, or the reason if it cannot be opened.
+  /// Opens the page on the first rank. `step` is the number of steps that the run has done. Prints
+  /// the page's address, or the reason if the page cannot be opened.
   void open(int64_t step, const Ranks& ranks);
   /// Answers the questions of the page's reader and carries out the reader's requests. Called
   /// between steps. Returns how long the run was paused.

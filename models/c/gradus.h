@@ -3,10 +3,11 @@
 //
 // Functions that can fail return GRADUS_OK or an error code. After an error, gradus_last_error()
 // returns the message, and no output is written. No function throws a C++ exception. A null handle
-// or pointer is an error unless a comment allows it or it stands for an array of 0 elements; but
-// any `context` may be null, and the gradus_..._free functions ignore null. A handle must not be
-// used after it is freed, but objects made from it stay valid. Threads may use different handles at
-// the same time. Several threads may run one module at the same time in evaluation mode.
+// or pointer is an error, with four exceptions: any `context` may be null, an array of 0 elements
+// may be null, the gradus_..._free functions ignore null, and a comment may allow null. A handle
+// must not be used after it is freed, but objects made from it stay valid. Threads may use
+// different handles at the same time. Several threads may run one module at the same time in
+// evaluation mode.
 #ifndef GRADUS_MODELS_C_GRADUS_H
 #define GRADUS_MODELS_C_GRADUS_H
 
@@ -92,8 +93,8 @@ void gradus_tensor_free(gradus_tensor* tensor);
 int gradus_tensor_array(const gradus_tensor* tensor, gradus_array* out);
 /// Writes the value of a tensor of one element to `out`.
 int gradus_tensor_item(const gradus_tensor* tensor, double* out);
-/// Makes a tensor with the same elements in another shape. One size may be -1: it is computed from
-/// the others.
+/// Makes a tensor with the same elements in another shape. The two tensors may share memory. One
+/// size may be -1: it is computed from the others.
 int gradus_tensor_reshape(const gradus_tensor* tensor, const int64_t* shape, int rank,
                           gradus_tensor** out);
 /// Computes an op with `count` inputs and records it for gradus_backward. The ops and their inputs:
@@ -147,7 +148,7 @@ int gradus_module_parameter(const gradus_module* module, int64_t index, const ch
                             gradus_tensor** out);
 /// Sets whether the parameters are trained. If `on` is 0, also clears their gradients. Initially
 /// they are trained, except bfloat16 and int8 weights of a loaded model, which cannot be trained:
-/// if the module has some, `on` must be 0.
+/// if the module has such weights, `on` must be 0.
 int gradus_module_requires_grad(gradus_module* module, int on);
 /// Clears the parameters' gradients.
 int gradus_module_zero_grad(gradus_module* module);
@@ -215,10 +216,10 @@ typedef struct gradus_generate_options {
 /// Sets all options to their defaults: 100 new tokens, temperature 1, a choice among all tokens,
 /// seed 0, no stop token.
 int gradus_generate_defaults(gradus_generate_options* options);
-/// Continues the prompt of `count` token ids and calls on_token with each new token. If on_token
-/// returns a value other than 0, the text ends there. on_token must not throw or leave by longjmp.
-/// If `options` is null, the defaults are used. The module must be a GPT or a model of Llama's
-/// family that gradus_load returned.
+/// Continues the prompt of `count` >= 1 token ids and calls on_token with each new token. If
+/// on_token returns a value other than 0, the text ends there. on_token must not throw or leave by
+/// longjmp. If `options` is null, the defaults are used. The module must be a GPT or a model of
+/// Llama's family that gradus_load returned.
 int gradus_generate(const gradus_module* module, const int64_t* prompt, int64_t count,
                     const gradus_generate_options* options,
                     int (*on_token)(void* context, int64_t token), void* context);

@@ -19,12 +19,12 @@ void load_adapter_files(const std::string& dir, const std::string& kind, const F
                         nn::Module& model);
 ///@}
 
-/// Writes the updates that nn::add_lora() added to the model. Creates DIR if needed. If
-/// save_hugging_face() can write the model, the layers have the names of Hugging Face's
-/// transformers library, so that PEFT can read the folder, for example
+/// Writes the updates that nn::add_lora() added to the model. Creates DIR if needed. If Hugging
+/// Face's format can express the model's configuration (see save_hugging_face()), the layers have
+/// the names of Hugging Face's transformers library, so that PEFT can read the folder, for example
 /// base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight. If a layer of ours joins several
-/// layers of that library, its update is divided into one update for each. If save_hugging_face()
-/// cannot write the model, the layers have the names of this library, for example
+/// layers of that library, its update is divided into one update for each. All other models keep
+/// the layer names of this library, for example
 /// base_model.model.blocks.0.attn.qkv.lora_A.weight. Throws Error if there are no updates, if they
 /// differ in dropout, or if Hugging Face's model lacks a layer that has an update.
 template <class M>

@@ -51,7 +51,7 @@ void expect_kind(const std::string& dir, const std::string& kind);
 void read_config(const std::string& dir, const std::string& kind, const Fields& config);
 struct LoadOptions {
   /// Accept a Hugging Face folder that lacks layers above the encoder (BERT's pooler, the heads of
-  /// BERT and ViT). load_model() initialises these layers; in an existing model they keep their
+  /// BERT and ViT). Loading a new model initialises these layers; an existing model keeps their
   /// weights. If false, a missing layer throws Error, with exceptions for a BertClassifier: the
   /// pre-training heads of its encoder may be missing, its head may be missing if the folder
   /// contains no classifier, and its pooler may be missing if the folder contains no classifier of

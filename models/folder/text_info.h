@@ -8,7 +8,7 @@
 namespace gradus::models {
 
 /// Entries of a text model's Hugging Face folder that our models and tokenizers do not need. They
-/// are kept so that a folder converted to our format and back is the same for other programs.
+/// are kept so that a conversion to our format and back does not lose them.
 struct TextInfo {
   std::vector<std::string> class_names = {};  ///< names of a classifier's classes; empty if none
   /// "bos_token_id", "eos_token_id" and "pad_token_id": the tokens that begin, end and pad a text.

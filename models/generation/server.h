@@ -12,8 +12,8 @@ namespace gradus::models {
 /// Continues many prompts together: each step() samples a token for each text that has a row. A
 /// request waits until a row is free, and frees its row when its text ends, independently of other
 /// requests. Each text equals what generate() returns for the same prompt and options, up to
-/// rounding of the logits, which can differ only with more than 64 rows, with weights in bfloat16
-/// or int8, or with products in bfloat16.
+/// rounding of the logits. This rounding can differ only with more than 64 rows, with weights in
+/// bfloat16 or int8, or with products in bfloat16.
 class Server {
  public:
   /// Serves at most `rows` texts at a time. The model must outlive the server.
@@ -22,9 +22,9 @@ class Server {
   /// options.stop_if are called during step(); options.held is ignored. Throws Error if the prompt
   /// or an option is invalid; an invalid logit_bias makes step() throw instead.
   int64_t add(const std::vector<int64_t>& prompt, const GenerateOptions& options = {});
-  /// Samples a token for each text that has a row, and starts waiting requests in free rows.
-  /// Returns false if all requests are finished. If it throws, the server must not be used any
-  /// more.
+  /// Samples a token for each text that has a row. Then starts waiting requests in free rows: reads
+  /// each prompt and samples the first token. Returns false if all requests are finished. If step()
+  /// throws, the server must not be used any more.
   bool step();
   /// Returns whether the request has finished. Throws Error if there is no such request: add()
   /// never returned this number, or take() or cancel() removed it.
@@ -43,7 +43,7 @@ class Server {
   void leave(size_t row);
 
   int64_t capacity_;
-  GPTDecoder decoder_, single_;  // single_ reads a text that has no row in decoder_ yet
+  GPTDecoder decoder_, single_;  // single_ reads a text that has no row in decoder_
   std::map<int64_t, internal::Continuation> texts_;
   std::vector<int64_t> waiting_, rows_;  // request numbers; rows_[i] occupies row i of decoder_
   int64_t next_ = 0;

@@ -5,7 +5,7 @@
 // have shape sample_shape + shape(). sample() draws from the calling thread's generator and has no
 // gradient. log_prob accepts values that broadcast with the distribution's shape. log_prob, entropy
 // and kl are differentiable. Where a probability is 0 or 1, these three return limits (0 log 0 is
-// 0), never NaN, and infinite terms of kl pass no gradient on. All functions throw Error if
+// 0), never NaN. Infinite terms of kl contribute no gradient. All functions throw Error if
 // parameters or values are outside their domain or have a wrong dtype, or if shapes do not
 // broadcast.
 
@@ -40,8 +40,8 @@ struct Categorical {
   /// Logits may be -infinity, but not all of a row.
   static Categorical from_logits(const Tensor& logits);
   /// Returns the distribution with p = probabilities / their sum over the last axis. probabilities
-  /// (..., K) must be finite and >= 0, and not all of a row may be 0. An element that is 0 gets a
-  /// gradient only through the sum.
+  /// (..., K) must be >= 0, and the sum of each row must be finite and > 0. An element that is 0
+  /// gets a gradient only through the sum.
   static Categorical from_probabilities(const Tensor& probabilities);
   /// Returns the shape of log_probs without the axis of classes.
   Shape shape() const { return log_probs.shape().without(-1); }

@@ -10,7 +10,7 @@ namespace gradus::optim {
 
 /// Options of mpi_communicator.
 struct MpiOptions {
-  /// Time limit of every call. It is ten times as long if all ranks answer but some are busy
+  /// Time limit of every call. It is ten times as long if all ranks still respond but some are busy
   /// (computing or writing).
   double deadline_seconds = 60;
   /// Time limit for all ranks to start, if longer than deadline_seconds. If the limits of the ranks
@@ -21,16 +21,19 @@ struct MpiOptions {
   std::function<void(const std::string& what, const std::vector<int>& ranks)> while_waiting = {};
 };
 
-/// Initialises MPI and returns a communicator of all MPI processes. The destructor finalises MPI. A
-/// process may call this only once. When a wait reaches its time limit, each waiting rank asks
-/// every other rank which call it has reached. If the waiting ranks then give up (see
-/// deadline_seconds), one of them throws Error, which names the ranks that do not answer or lag
-/// behind, and their hosts. Every other rank throws OtherRankFailed, in this call or its next.
-/// After such a failure, or after abort(), MPI is not finalised, because MPI_Finalize would wait
-/// for the failed ranks too. The process should then exit with a status other than 0. If the
-/// destructor runs because an exception was thrown, it calls abort(). Throws Error if not all
-/// processes start in time. If not all processes finalise in time, the destructor returns and
-/// leaves finalising to a detached thread.
+/// Initialises MPI and returns a communicator of all MPI processes. A process may call this only
+/// once. Throws Error if not all processes start in time.
+///
+/// When a wait reaches its time limit, the waiting rank asks every other rank which call that rank
+/// has reached. If the waiting ranks then give up (see deadline_seconds), one of them throws Error,
+/// which names the ranks that do not answer or lag behind, and their hosts. Every other rank throws
+/// OtherRankFailed, in this call or its next.
+///
+/// The destructor finalises MPI. If not all processes finalise in time, it returns and leaves
+/// finalising to a detached thread. After a failure as above, or after abort(), it does not
+/// finalise MPI, because MPI_Finalize would wait for the failed ranks too; the process should then
+/// exit with a status other than 0. If the destructor runs because an exception was thrown, it
+/// calls abort().
 std::unique_ptr<Communicator> mpi_communicator(const MpiOptions& options = {});
 
 }  // namespace gradus::optim

@@ -1,5 +1,5 @@
 #pragma once
-// Accesses the elements of a tensor as bytes, to send them to other ranks.
+// Accesses the elements of a tensor as bytes, to exchange them with other ranks.
 
 #include <span>
 

@@ -62,8 +62,8 @@ void broadcast(Communicator& communicator, std::span<std::byte> data, const std:
 /// once. All ranks must call it.
 [[noreturn]] void fail_on_all(const Communicator& communicator, const std::string& message);
 
-/// Returns communicators for `size` ranks in this process, one for each thread, with a time limit
-/// for every call.
+/// Returns `size` communicators, for ranks that are threads of this process. Every wait for other
+/// ranks has the time limit `deadline_seconds`.
 std::vector<std::unique_ptr<Communicator>> local_communicators(int size,
                                                                double deadline_seconds = 60);
 

@@ -56,7 +56,7 @@ class DataParallel {
     double exchange = 0;  ///< spent exchanging and adding up gradients
     double wait = 0;      ///< spent waiting for exchanges after backward has run
   };
-  /// Returns these times, over all backward passes so far.
+  /// Returns the times so far.
   Times times() const { return times_; }
 
  private:

@@ -22,7 +22,7 @@ class File {
       if (key == name) return true;
     return false;
   }
-  /// Returns the tensor with this name, converted to `dtype` if it is float32 or float64.
+  /// Returns the tensor with this name. A float32 or float64 tensor is converted to `dtype`.
   gradus::Tensor get(const std::string& name, gradus::Dtype dtype = gradus::float64) const {
     for (const auto& [key, tensor] : tensors_)
       if (key == name)

@@ -1,6 +1,6 @@
 #pragma once
-// The table of ops: how to call each op, and its sample inputs. op_checks.h declares the checks
-// that every row must pass. A new op needs only a row in this table, and no test of its own.
+// The table of ops: how to call each op, and its sample inputs. op_checks.h declares the checks of
+// the rows. A new op needs only a row in this table, and no test of its own.
 
 #include <functional>
 #include <string>

@@ -11,7 +11,7 @@ namespace gradus::programs {
 struct Check {
   std::string name;
   void (*run)(const Program& program);
-  double share = 1;  ///< fraction of the programs not `split` that are checked, by their seeds
+  double share = 1;  ///< fraction of the programs that it checks; ignored for `split` programs
 };
 
 const std::vector<Check>& all_checks();

@@ -12,8 +12,8 @@ namespace gradus::programs {
 /// The values that an argument of an op may have.
 enum class Domain { any, positive, unit, nonzero, distinct };
 
-/// The sizes of new axes. If a shape has too many elements, all its axes are halved, rounding up,
-/// until it has few enough.
+/// The sizes of new axes. If a shape has too many elements, Picker::shape() halves all its axes,
+/// rounding up, until few enough are left.
 enum class Sizes {
   small,  ///< at most 4
   mixed,  ///< a quarter of them from 30 to 90, the others at most 4
@@ -44,7 +44,7 @@ class Picker {
 
   void option(int64_t value) { step.ints.push_back(value); }
   void real(double low, double high) { step.reals.push_back(random.real(low, high)); }
-  /// Returns an axis, positive or negative, of a tensor of this rank (>= 1), and adds it as an
+  /// Returns an axis of a tensor of this rank (>= 1), perhaps a negative one, and adds it as an
   /// option.
   int64_t axis(int rank);
   int64_t size();  ///< size of a new axis, at least 1

@@ -16,14 +16,15 @@ struct Way {
   bool contiguous = false;  ///< make all leaves contiguous
   bool apart = false;       ///< make floating leaves views of one storage, with 1e30 between
   /// Multiply each floating value, except leaves that do not require grad, by 1 + noise u, with u
-  /// random in [-1, 1). Before backward, run() multiplies in the same way, in place, the contiguous
-  /// tensors that backward rules may read, so that the rules read other values than the forward
-  /// pass. float64 only.
+  /// random in [-1, 1). Before backward, run() also multiplies, in place and by such factors, the
+  /// contiguous tensors that backward rules may read. The rules then read other values than the
+  /// forward pass did. float64 only.
   double noise = 0;
   uint64_t noise_seed = 0;
-  Tensors* read = nullptr;  ///< if set: collects what backward rules may read, detached
+  Tensors* read = nullptr;  ///< set by run() if noise > 0: collects what backward rules may read
   int recompute_from = 0, recompute_to = 0;      ///< run steps [from, to) in recompute()
-  const std::vector<Tensors>* frozen = nullptr;  ///< if set: steps that detach return these
+  const std::vector<Tensors>* frozen = nullptr;  ///< if set: outputs per step; steps that
+                                                 ///< detach return theirs
 };
 
 /// Returns a tensor with the values of the leaf.

@@ -24,7 +24,8 @@ class RoundedOperands;
 namespace detail {
 
 // Rounds rows [i, i + rows) and columns [p, p + k) of op(A). Writes blocks of 8 rows
-// (rounded_rows). Each row takes `pairs` pairs, a multiple of 16 that is at least k / 2.
+// (rounded_rows), row-major or, if A is transposed, column by column. Each row takes `pairs` pairs,
+// a multiple of 16 that is at least k / 2.
 // long: the position and size of a block.
 void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                 int64_t pairs, Pair* to);
@@ -84,8 +85,7 @@ inline __m512i round_first(int64_t n, const float* x) {
   return pairs_of(load_first(n, x), load_first(n - 16, x + 16));
 }
 
-// The number of rows of A in one block of rounded rows. A block is row-major, or stored column by
-// column if A is transposed.
+// The number of rows of op(A) in one block that round_rows writes.
 inline constexpr int64_t rounded_rows = gemm_rows;
 
 // long: as declared above.

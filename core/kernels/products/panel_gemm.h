@@ -181,7 +181,7 @@ void panel_gemm(const Product<T>& g, Done&& done) {
         const int64_t k = std::min(step, g.k - p), elements = ceil_div(k, per);
         const bool add = g.add || p > 0, last = p + k == g.k;
         const int64_t blocks = ceil_div(i1 - i0, block);
-        const int64_t lines = ceil_div(panel_lines, blocks);  // of the next panel, to prefetch
+        const int64_t lines = ceil_div(panel_lines, blocks);  // cache lines to prefetch per block
         operands.take_rows(i0, i1 - i0, p, k);
         for (int64_t j = j0; j < j1; j += width) {
           const int64_t cols = std::min(width, g.n - j);

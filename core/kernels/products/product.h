@@ -1,8 +1,8 @@
 #pragma once
 // Choice of the kernel for a matrix product: choose_product. Every op that multiplies matrices
-// calls it. matmul, linear, feed_forward, their gradients and the contrastive losses call it
-// through blas::gemm and blas::gemm_serial. Attention, convolution, the recurrent layers and
-// products with compressed weights call it directly.
+// calls it: matmul, linear, updated_linear, feed_forward, their gradients and the contrastive
+// losses through blas::gemm and blas::gemm_serial; attention, convolution, the recurrent layers and
+// products with compressed weights directly.
 //
 // kernel        file             use, and what it gains over its simple form
 //
@@ -26,9 +26,9 @@
 //
 // bfloat16_panel bfloat16_pairs.h  panel with operands rounded to bfloat16, used in the mode
 //                                Bfloat16Products if the build has bfloat16_products: 0.49 to
-//                                0.57 of panel's time. Windows of images and tiles of attention
-//                                stay float32. With rounded operands tiles took 0.96 to 1.0 of the
-//                                time, because their products are too small to repay the rounding.
+//                                0.57 of panel's time. The kernels window and tile stay in
+//                                float32. With rounded operands tile took 0.96 to 1.0 of the time,
+//                                because its products are too small to repay the rounding.
 //
 // packed_panel  packed_matrix.h  One matrix B times many A, for example a recurrent weight. Simple
 //                                form: a matmul per step, which packs the weight each time. Two
@@ -78,10 +78,10 @@ enum class ProductOperands {
   compressed,  ///< B is a weight in bfloat16 or int8, transposed
 };
 
-/// The most rows of A that are multiplied as dot products with the rows of B, unless B has a single
-/// row. If the operands are not rounded to bfloat16, a row of such a product has the same bits for
-/// any number of rows up to few_rows, so that a text generated in a batch is the same as one
-/// generated alone.
+/// The most rows of A that are multiplied as dot products with the rows of B. If C has a single
+/// column, there is no limit. If the operands are not rounded to bfloat16, a row of such a product
+/// has the same bits for any number of rows up to few_rows, so that a text generated in a batch is
+/// the same as one generated alone.
 inline constexpr int64_t few_rows = 64;
 
 /// The shape of a product C = op(A) op(B), or C += op(A) op(B), with op(A) (m, k), op(B) (k, n) and

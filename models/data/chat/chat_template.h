@@ -52,10 +52,10 @@ struct ChatTokens {
 
 /// Encodes a conversation. If `ask` is true, appends the text before an assistant's message, for a
 /// model to continue. Throws Error if the conversation is empty or not as Conversation describes,
-/// if `ask` is true and the last message is not the user's, if the tokenizer rejects a text, if the
-/// template contains <|im_start|>, <|im_end|>, <|start_header_id|>, <|eot_id|>, `<s>` or `</s>` and
-/// the tokenizer has no such special token, or if the template is plain and a message contains
-/// "\n\n" or ends with "\n".
+/// if `ask` is true and the last message is not the user's, or if the tokenizer rejects a text.
+/// Throws Error if the template contains one of <|im_start|>, <|im_end|>, <|start_header_id|>,
+/// <|eot_id|>, `<s>` and `</s>` that is not a special token of the tokenizer. Throws Error if the
+/// template is plain and a message contains "\n\n" or ends with "\n".
 ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& form,
                        const Conversation& conversation, bool ask = false);
 

@@ -41,10 +41,10 @@ struct AugmentOptions {
 /// Returns randomly changed copies of images (N, C, H, W) float32 with values from 0 to 1. No
 /// gradient flows through the copies. The changes of an image depend only on its size, the options
 /// and (seed, step, id), not on the number of threads or the rest of the batch. `ids` (N) int64 are
-/// by default the indices in the batch. For two views of an image, pass 2 * step and 2 * step + 1.
-/// Colour changes and noise clamp the values to [0, 1], so normalise afterwards. Throws Error on
-/// options out of range, other shapes and dtypes, a negative step, and images of more than 2^13
-/// pixels per side.
+/// by default the indices in the batch. For two views of an image in training step i, pass the
+/// steps 2 i and 2 i + 1. Colour changes and noise clamp the values to [0, 1], so normalise
+/// afterwards. Throws Error on options out of range, other shapes and dtypes, a negative step, and
+/// images of more than 2^13 pixels per side.
 ///
 /// Sources: Chen et al. 2020, arXiv 2002.05709, appendix A (crop, flip, colour and blur for views);
 /// Zhong et al. 2017, arXiv 1708.04896 (erasing).

@@ -12,7 +12,8 @@ namespace gradus::models {
 /// transparent pixels blended with white. Samples are converted to the gamma of sRGB, but not to
 /// its primaries. In a file that declares no other gamma (for example one from write_png), 8-bit
 /// samples of opaque pixels are unchanged. Throws Error naming the file if it is not a PNG file, if
-/// it is damaged, or if it declares more than 2^26 pixels or more than a file of its size can hold.
+/// damage is found before the end of its picture data, or if it declares more than 2^26 pixels or
+/// more than a file of its size can hold.
 ImageBytes read_png(const std::string& path);
 
 /// Writes a PNG file with 8 bits per sample, grey or RGB, atomically (see write_file_atomically).

@@ -23,9 +23,9 @@ struct DenoisingOptions {
 /// span. The target lists the spans, each after its sentinel, and ends with one more sentinel.
 /// random_batch() draws new spans for each batch; pairs() removes the same spans on every call.
 ///
-/// A sequence is a line, or one of the pieces, of lengths that differ by at most 1, into which a
-/// line with more than `length` tokens is divided. Repeated sequences are dropped, so that no
-/// sequence is in both splits.
+/// A line of at most `length` tokens is one sequence. A longer line is divided into sequences whose
+/// lengths differ by at most 1. Repeated sequences are dropped, so that no sequence is in both
+/// splits.
 class DenoisingData : public PairSource {
  public:
   /// Statistics of the text.
@@ -42,10 +42,10 @@ class DenoisingData : public PairSource {
   /// [X0], [X1], ..., as many as sequences of options.length tokens need.
   static std::vector<std::string> special_tokens(const DenoisingOptions& options = {});
 
-  /// Encodes the text. The tokenizer needs [PAD], [START], [END] and sentinels with consecutive
-  /// ids. Throws Error if one is missing, if the sentinels' ids are not consecutive, if an option
-  /// is out of range, if no training sequence is left, or if the tokenizer rejects a line; in the
-  /// last case the message names the line.
+  /// Encodes the text. The tokenizer needs [PAD], [START], [END] and the sentinels that
+  /// special_tokens(options) returns, with consecutive ids. Throws Error if one is missing, if the
+  /// sentinels' ids are not consecutive, if an option is out of range, if no training sequence is
+  /// left, or if the tokenizer rejects a line; in the last case the message names the line.
   DenoisingData(const std::string& text, const Tokenizer& tokenizer,
                 const DenoisingOptions& options = {});
 

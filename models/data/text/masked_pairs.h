@@ -40,15 +40,18 @@ struct MaskedPairsOptions {
 /// Blank lines divide a text into documents. A document consists of segments. If `segment` is above
 /// 0, segments are nearly equal pieces of at most `segment` tokens. Otherwise each line is a
 /// segment, but lines of more than (T - 3) / 2 tokens are divided into nearly equal pieces. (Three
-/// tokens of an example are special.) A consists of as many consecutive segments as fit in
-/// (T - 3) / 2 tokens, at least one, but never contains the last segment of its document. If the
-/// split has only one document, at least two of its segments are not in A. With probability 1/2, B
-/// starts with the segment after A. Otherwise it starts with a random segment of another document
-/// or, if the split has only one document, with a segment of this document that is neither in A nor
-/// right after A. B ends when the example is full, at the end of its document, or at the start of
-/// A. round(rate n) of the n ordinary tokens of A and B are predicted, at least one if n > 0;
-/// special tokens such as [UNK] are not. Each segment is in one split only, but repeated lines are
-/// not dropped.
+/// tokens of an example are special.) Each segment is in one split only, but repeated lines are not
+/// dropped.
+///
+/// A consists of as many consecutive segments as fit in (T - 3) / 2 tokens, at least one, but never
+/// contains the last segment of its document. If the split has only one document, at least two of
+/// its segments are not in A. With probability 1/2, B starts with the segment after A. Otherwise B
+/// starts with a random segment of another document or, if the split has only one document, with a
+/// segment of this document that is neither in A nor right after A. B ends when the example is
+/// full, at the end of its document, or at the start of A.
+///
+/// round(rate n) of the n ordinary tokens of A and B are predicted, at least one if n > 0; special
+/// tokens such as [UNK] are not.
 class MaskedPairs {
  public:
   /// Statistics of the text.
@@ -61,12 +64,13 @@ class MaskedPairs {
 
   /// Encodes the text. The tokenizer needs [PAD], [CLS], [SEP] and [MASK]. The held-out text starts
   /// at the document boundary for which its share of the tokens is closest to options.validation.
-  /// If this share is less than half or more than twice that fraction, or is all of the text, the
-  /// held-out text starts instead with the segment in which that fraction would begin. Throws Error
-  /// if a special token is missing, if an option is out of range, if the tokenizer rejects a line
-  /// (the message names the line or, if `segment` is above 0, the first line of its document), and
-  /// if a split has too few segments for examples of both kinds (B follows A, B does not follow A).
-  /// With options.validation = 0, the validation split is empty.
+  /// If that share is less than half or more than twice options.validation, or is all of the text,
+  /// the held-out text starts instead with the segment that contains token
+  /// (1 - options.validation) n of the text's n tokens. With options.validation = 0, the validation
+  /// split is empty. Throws Error if a special token is missing, if an option is out of range, if a
+  /// split has too few segments for examples of both kinds (B follows A, B does not follow A), or
+  /// if the tokenizer rejects a line. In the last case the message names the line or, if `segment`
+  /// is above 0, the first line of its document.
   MaskedPairs(const std::string& text, const Tokenizer& tokenizer,
               const MaskedPairsOptions& options = {});
 

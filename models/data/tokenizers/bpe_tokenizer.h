@@ -46,9 +46,9 @@ class BPETokenizer : public Tokenizer {
   /// Learns merges from a text: repeatedly merges the most frequent pair of adjacent tokens within
   /// words. Ties go to the smallest left id, then to the smallest right id. Stops early, with a
   /// smaller vocabulary, when no pair occurs min_count times. Throws Error unless min_count >= 1
-  /// and vocab_size is below 2^31 and at least the number of special tokens plus 256, on a special
-  /// token that is empty, repeated, not UTF-8 or spelled like another token, and if the distinct
-  /// words have 2^31 - 1 bytes or more.
+  /// and vocab_size is below 2^31 and at least the number of special tokens plus 256. Also throws
+  /// Error on a special token that is empty, repeated, not UTF-8 or spelled like another token, and
+  /// if the distinct words have 2^31 - 1 bytes or more.
   static BPETokenizer train(const std::string& text, const BPEOptions& options);
   explicit BPETokenizer(const internal::TokenizerFile& file);
 
@@ -67,10 +67,10 @@ class BPETokenizer : public Tokenizer {
 
   /// Reads GPT-2's files: vocab.json, {"token": id, ...}, and merges.txt, one pair per line, with
   /// an optional first line "#version: ...". `special` names special tokens of vocab.json, which
-  /// may have any ids. The ids of n tokens must be 0 to n - 1, each byte must be a token, every
-  /// other ordinary token must result from a merge, and each merge must occur once and combine two
-  /// tokens, each a byte or the result of an earlier merge, into a token. Otherwise throws Error,
-  /// naming the file and the token or line.
+  /// may have any ids. The ids of n tokens must be 0 to n - 1. Each byte must be a token, and every
+  /// other ordinary token must result from a merge. No merge may occur twice. A merge must combine
+  /// two tokens, each a byte or the result of an earlier merge, into an ordinary token. Otherwise
+  /// throws Error, naming the file and the token or line.
   static BPETokenizer load_gpt2(const std::string& vocab_path, const std::string& merges_path,
                                 const std::vector<std::string>& special = {"<|endoftext|>"});
   /// Writes vocab.json and merges.txt to these paths, each atomically.

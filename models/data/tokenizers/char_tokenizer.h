@@ -14,8 +14,8 @@ namespace gradus::models {
 /// text that is not UTF-8; the message names the offset of the invalid byte.
 class CharTokenizer : public Tokenizer {
  public:
-  /// Builds the vocabulary from `text`. Throws Error if the text is empty, or if it is not UTF-8;
-  /// the message then names the offset of the invalid byte.
+  /// Builds the vocabulary from `text`. Throws Error if the text is empty or not UTF-8, and on a
+  /// special token that is empty, repeated or not UTF-8.
   explicit CharTokenizer(const std::string& text, const std::vector<std::string>& special = {});
   explicit CharTokenizer(const internal::TokenizerFile& file);
 

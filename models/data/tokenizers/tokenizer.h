@@ -38,7 +38,7 @@ class Tokenizer {
   virtual std::string decode(const std::vector<int64_t>& ids) const = 0;
   /// Returns the number of tokens, including special tokens.
   virtual int64_t vocab_size() const = 0;
-  /// Returns the whole tokenizer as a JSON object. Its "type" is the kind of tokenizer.
+  /// Returns the whole tokenizer as a JSON object, which load_tokenizer() reads from a file.
   virtual std::string to_json() const = 0;
   /// Writes to_json() to a file, atomically.
   void save(const std::string& path) const;

@@ -23,9 +23,9 @@ struct WordTokenizerOptions {
 /// invalid byte.
 ///
 /// decode(encode(x)) may differ from x: white space and, with lower_case, capitals are lost, and
-/// words outside the vocabulary become [UNK]. decode puts one space between words. There is no
-/// space on either side of ' ’ - / _ and none before . , ; : ! ? … ) ] } % and closing quotes or
-/// after ( [ { ¿ ¡ and opening quotes.
+/// words outside the vocabulary become [UNK]. decode puts one space between words, with these
+/// exceptions. There is no space on either side of ' ’ - / _ and none before . , ; : ! ? … ) ] } %
+/// and closing quotes. There is none after ( [ { ¿ ¡ and opening quotes.
 class WordTokenizer : public Tokenizer {
  public:
   /// Builds the vocabulary from `text`: the special tokens, then the words by descending frequency,

@@ -26,16 +26,18 @@ struct WordPieceOptions {
 /// inside a word start with "##". A word that cannot be split in this way, or has more than 100
 /// characters, becomes [UNK]. Character classes follow Unicode. Each character is lower-cased
 /// separately, as in Hugging Face's fast tokenizers (BERT's original code writes U+03C2 for a sigma
-/// at the end of a word). encode throws Error on text that is not UTF-8; the message names the
-/// offset of the invalid byte. If there is no [UNK], encode also throws Error on a word that would
-/// become [UNK]; the message names the word.
+/// at the end of a word).
+///
+/// encode throws Error on text that is not UTF-8; the message names the offset of the invalid byte.
+/// If there is no [UNK], encode also throws Error on a word that would become [UNK]; the message
+/// names the word.
 ///
 /// decode puts one space between words. The original spacing is lost, and so are the capitals and
 /// accents that encode removed.
 class WordPieceTokenizer : public Tokenizer {
  public:
   /// Uses `pieces`, in the order of their ids, as the vocabulary. Throws Error if there are none,
-  /// if a piece is empty, repeated or not UTF-8, or if options.special repeats a piece.
+  /// if a piece is empty, repeated or not UTF-8, or if options.special contains a piece twice.
   explicit WordPieceTokenizer(std::vector<std::string> pieces,
                               const WordPieceOptions& options = {});
   explicit WordPieceTokenizer(const internal::TokenizerFile& file);

@@ -22,7 +22,7 @@ void add_gguf_pieces(nlohmann::ordered_json& metadata, const HuggingFaceBPE& tok
                      int64_t vocab);
 
 /// Returns the tokenizer that the metadata describe, for a model of `vocab` tokens. Throws Error if
-/// they are invalid.
+/// the metadata are invalid or describe another number of tokens.
 std::unique_ptr<Tokenizer> read_gguf_pieces(const nlohmann::ordered_json& metadata, int64_t vocab);
 
 }  // namespace gradus::models::internal

@@ -22,7 +22,7 @@ struct LayerNames {
 };
 /// Returns the names for one of our models, or nullopt if Hugging Face has no model of this kind.
 std::optional<LayerNames> layer_names(const std::string& kind, const Fields& fields);
-/// Returns whether save_hugging_face() could write the model.
+/// Returns whether Hugging Face's format can express the model's configuration.
 bool is_expressible(const std::string& kind, const Fields& fields);
 
 /// Returns the updates under Hugging Face's names. If a layer of ours joins several of theirs, its
@@ -31,11 +31,12 @@ bool is_expressible(const std::string& kind, const Fields& fields);
 NamedUpdates split_updates(const LayerNames& names, const NamedUpdates& ours);
 
 /// Returns the updates under our names, in the order of the model's layers: the inverse of
-/// split_updates(). If a layer of ours joins several of theirs, their updates become one. The
-/// joined update keeps their rank if each of these layers has an update and all have the same A and
-/// alpha. Otherwise its rank is the sum of their ranks. Updates with our layer names are also
+/// split_updates(), but in float32. If a layer of ours joins several of Hugging Face's, the updates
+/// of those layers become one. If all of those layers have updates, with the same A and alpha, the
+/// rank stays the same. Otherwise it is the sum of the ranks. Updates with our layer names are also
 /// accepted. Throws Error if the model has no layer of a given name, if a shape does not fit, or if
-/// a layer has two updates: under our name and theirs, or with and without their prefix.
+/// a layer has two updates: under our name and Hugging Face's, or with and without Hugging Face's
+/// prefix.
 NamedUpdates join_updates(const std::optional<LayerNames>& names, const nn::Module& model,
                           const NamedUpdates& read);
 

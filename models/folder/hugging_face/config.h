@@ -16,12 +16,12 @@ void read_fields(const HuggingFaceConfig& config, const std::string& kind, const
 /// ViTModel, which has no classes. Throws Error, naming the file, on an invalid entry.
 std::vector<std::string> class_names_in(const HuggingFaceConfig& config);
 
-/// Returns the values of a configuration. For a model of Llama's family, replaces rope_scaling and
-/// rope_parameters by entries at the top level: rope_theta keeps its name; factor and the other
-/// numbers of the scaling become "rope_scaling.factor" and so on, or are dropped if the rope_type
-/// is "default"; the rope_type itself is dropped. Sets sliding_window to null if the model does not
-/// use it. Throws Error, naming the file and the key, on positions or windows that our model does
-/// not support.
+/// Returns the values of a configuration, unchanged if its model is not of Llama's family.
+/// Otherwise moves the numbers in rope_scaling and rope_parameters to the top level: rope_theta
+/// keeps its name, the others become "rope_scaling.factor" and so on. If the rope_type is
+/// "default", keeps only rope_theta of these. Sets sliding_window to null if the model does not use
+/// it. Throws Error, naming the file and the key, on positions or windows that our model does not
+/// support.
 nlohmann::json flat_values(const HuggingFaceModel& model, const HuggingFaceConfig& config);
 /// Changes a configuration of Llama's family in place: moves the values under
 /// "rope_scaling.factor" and so on into an object rope_scaling, or sets rope_scaling to null if the

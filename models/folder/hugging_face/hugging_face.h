@@ -43,14 +43,13 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
                              const nn::Module& model, const HuggingFaceParts& parts);
 
 /// Writes a GPT, Bert, BertClassifier or ViT in transformers' format. Creates DIR if needed. The
-/// model is written as config.json and model.safetensors, ImageInfo into preprocessor_config.json
-/// and config.json, and TextInfo into config.json and, with one of the following three tokenizers,
-/// tokenizer_config.json. A BPETokenizer is written as vocab.json and merges.txt, a
-/// WordPieceTokenizer as vocab.txt, and a HuggingFaceBPE as tokenizer.json, each with a
-/// tokenizer_config.json. Any other tokenizer is written as our own tokenizer.json, which
-/// transformers cannot read. A GPT with rotary positions is written as the model of Llama's family
-/// that fits it. Any other GPT is written as GPT-2, with zeros for biases that it lacks. Throws
-/// Error, before anything is written, on options that the format cannot express (for example
+/// model is written as config.json and model.safetensors. A GPT without rotary positions is written
+/// as GPT-2, with zeros for biases that it lacks. A BPETokenizer is written as vocab.json and
+/// merges.txt, a WordPieceTokenizer as vocab.txt, and a HuggingFaceBPE as tokenizer.json, each with
+/// a tokenizer_config.json. Any other tokenizer is written as our own tokenizer.json, which
+/// transformers cannot read. ImageInfo is written into preprocessor_config.json and config.json,
+/// and TextInfo into config.json and, if there is one, tokenizer_config.json.
+/// Throws Error, before anything is written, on options that the format cannot express (for example
 /// sinusoidal positions, RMS norms together with learned positions, shortcuts, mean pooling), on a
 /// wrong number of class names, and on an ImageInfo for a model that is not a ViT. Also throws if
 /// the tokenizer would be written as vocab.json or vocab.txt but DIR contains a tokenizer.json,

@@ -123,8 +123,8 @@ const HuggingFaceModel& qwen3();
 /// begin with the table's prefix: a classifier calls its encoder's parameters "bert.words.weight"
 /// and so on.
 std::optional<HuggingFaceParameter> find_parameter(const HuggingFaceModel& model, std::string name);
-/// Returns the number in `name` for which the * of `pattern` stands, "" if the pattern has no *, or
-/// nullopt if they do not match.
+/// Returns the number in `name` for which the * of `pattern` stands, or "" if the pattern has no *.
+/// Returns nullopt if `name` does not match `pattern`.
 std::optional<std::string> number_in(const std::string& pattern, const std::string& name);
 
 }  // namespace gradus::models::internal

@@ -25,7 +25,8 @@ std::vector<Part> parts_of(const HuggingFaceParameter& parameter, int64_t rows,
 /// the features that rotate together.
 Tensor reordered(const Tensor& x, int64_t head_dim, bool to_ours);
 
-/// Returns whether two contiguous tensors have the same shape, dtype and elements.
+/// Returns whether two contiguous tensors have the same shape and dtype, and elements that are
+/// equal by ==.
 bool has_equal_elements(const Tensor& a, const Tensor& b);
 
 }  // namespace gradus::models::internal
