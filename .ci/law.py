@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks the law of size and prints the table; `make law` runs it. Exits with 1 if a limit is exceeded.
 
-Code lines are neither blank nor comment. Tests are only reported. A comment `// long: why` allows more: in a file's
-first ten lines for the file's length, in its opening comment for all its parameter lists, in a function or directly
-above it for that function.
+Code lines are neither blank nor comment. Tests are only reported. A comment allows more: `// Long file: why` in a
+file's first ten lines; `// Long parameter lists: why` in its opening comment; `// Long function: why` or
+`// Long parameter list: why` in a function or directly above it.
 """
 import itertools
 import os
@@ -159,13 +159,13 @@ def excused(lines, first, last):
     first -= 1
     while first > 0 and re.match(r"\s*(//|template|\[\[)", lines[first - 1]):
         first -= 1
-    return any(re.search(r"// ?long: \w", line) for line in lines[first:last])
+    return any(re.search(r"// ?Long (file|function|parameter lists?): \w", line) for line in lines[first:last])
 
 
 def excused_by_opening(lines):
     """True if the file's opening comment says why its parameter lists are long."""
     comment = itertools.takewhile(lambda line: line.startswith(("//", "#pragma once")), lines)
-    return any(line.startswith("// long: ") for line in comment)
+    return any(line.startswith("// Long parameter lists: ") for line in comment)
 
 
 def check_file(path):

@@ -1,6 +1,6 @@
 #pragma once
-// Basic layers. Layers that PyTorch has too have its names, defaults and initialisation, except
-// that the eps of RMSNorm is 1e-6.
+// Basic layers. Layers that also exist in PyTorch have PyTorch's names, defaults and
+// initialisation, except that the default eps of RMSNorm is 1e-6.
 
 #include "gradus/core/ops/matmul.h"
 #include "gradus/core/ops/normalization.h"

@@ -9,7 +9,7 @@
 
 namespace gradus {
 
-/// Tensors with their names, in a module's order of registration or in a file's order.
+/// A list of tensors with their names, for example a module's parameters in order of registration.
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 /// The content of a safetensors file.

@@ -32,7 +32,7 @@ void additive_scores(const AdditiveSizes& n, const T* q, const T* k, const T* v,
 /// scores. The work is split into pieces, one per batch entry and block of hidden units. A piece
 /// writes its own elements of dq, of dk and of the partial sums of dv. The partial sums are added
 /// up at the end.
-// long: one parameter per array of the formula.
+// Long parameter list: one parameter per array of the formula.
 template <class T>
 void additive_scores_backward(const AdditiveSizes& n, const T* q, const T* k, const T* v,
                               const T* d, T* dq, T* dk, T* dv) {

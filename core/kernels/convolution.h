@@ -11,7 +11,7 @@
 // kernels read the padded image directly. Forward and backward of 3 x 3 filters from 64 to 64
 // channels over a batch of 32 images of 32 x 32 take 0.93 of oneDNN's time.
 //
-// long: the parameters follow BLAS's gemm, see tile_gemm.h.
+// Long parameter lists: they follow BLAS's gemm, see tile_gemm.h.
 
 #include "gradus/core/kernels/products/panel_gemm.h"
 #include "gradus/core/runtime/parallel.h"

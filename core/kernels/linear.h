@@ -36,7 +36,7 @@ void activation_row(int64_t n, T* y, T* slope, PreActivation z) {
 /// Computes y = act(z + bias) over a tile (rows, cols) and, unless `slope` is null, slope = act'(z
 /// + bias). z, y and slope have row stride `stride`. If y is not z, z is overwritten with z + bias.
 /// bias may be null.
-// long: a tile's sizes and the four arrays.
+// Long parameter list: a tile's sizes and the four arrays.
 template <class Act, class T>
 void bias_activation(int64_t rows, int64_t cols, int64_t stride, const T* bias, T* z, T* y,
                      T* slope) {
@@ -55,7 +55,7 @@ void bias_activation(int64_t rows, int64_t cols, int64_t stride, const T* bias, 
 /// Computes dz = gradient(dy, kept) per element and adds the sum of dz over the rows to dbias. The
 /// rows are contiguous and have n elements. `kept` is what forward saved: the slope or the output
 /// of the activation. dbias may be null, and dz may be dy.
-// long: sizes, four arrays and the function.
+// Long parameter list: sizes, four arrays and the function.
 template <class T, class Gradient>
 void bias_activation_backward(int64_t rows, int64_t n, const T* dy, const T* kept, T* dz, T* dbias,
                               Gradient gradient) {

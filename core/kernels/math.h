@@ -95,12 +95,12 @@ template <class... Floats>
 // Evaluates a polynomial of high degree by Estrin's scheme, four coefficients at a time. This takes
 // two more multiplications than Horner's rule, but the dependency chain is a third as long: short
 // enough for out-of-order execution to hide.
-// long: the parameters are a polynomial's coefficients.
+// Long parameter list: a polynomial's coefficients.
 [[gnu::always_inline]] inline float cubics(float x, float x2, float, float c0, float c1, float c2,
                                            float c3) {
   return multiply_add(multiply_add(c3, x, c2), x2, multiply_add(c1, x, c0));
 }
-// long: the parameters are a polynomial's coefficients.
+// Long parameter list: a polynomial's coefficients.
 template <class... Floats>
 [[gnu::always_inline]] inline float cubics(float x, float x2, float x4, float c0, float c1,
                                            float c2, float c3, Floats... rest) {

@@ -80,8 +80,9 @@ inline int64_t sum_pieces(int64_t n, int64_t units) {
   return std::clamp<int64_t>(n / reduction_grain, 1, max_pieces);
 }
 
-/// Returns the sum of term(x[i * stride]) for i in [0, n), accumulated in Acc. Each block of
-/// elements is summed in a vector loop, in the type that `term` returns.
+/// Returns the sum of term(x[i * stride]) for i in [0, n). Elements are summed in blocks, in vector
+/// loops and in the type that `term` returns, and the blocks' sums in Acc. With stride 1, up to
+/// three elements at the end are added to the total one by one.
 template <class Acc, class X, class Term>
 Acc sum_strided(const X* x, int64_t n, int64_t stride, const Term& term) {
   using Value = decltype(term(*x));

@@ -164,7 +164,7 @@ Tensor composed_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
 
 /// Computes z = x W^T + b and y = act(z), tile by tile, and slope = act'(z) if `slope` is defined.
 /// z and y may be one tensor, which then holds y.
-// long: three operands, the activation and three results.
+// Long parameter list: three operands, the activation and three results.
 template <class T>
 void linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     Activation activation, const Tensor& z, const Tensor& y, const Tensor& slope) {
@@ -339,7 +339,7 @@ struct RowParts {
 };
 
 /// Computes y, and keeps h or z in `kept`, if defined, as feed_forward_backward needs it.
-// long: the five inputs, the activation and two results.
+// Long parameter list: the five inputs, the activation and two results.
 template <class T>
 void feed_forward_forward(const Tensor& x, const Tensor& w1, const Tensor& b1,
                           Activation activation, const Tensor& w2, const Tensor& b2,

@@ -15,7 +15,7 @@ constexpr int64_t grain = 16384;
 struct Window {
   int64_t n, kernel, stride, padding, dilation, count;
 
-  // long: all that PyTorch's pooling says about an axis.
+  // Long parameter list: all that PyTorch's pooling says about an axis.
   Window(const char* op, const Tensor& x, int axis, int64_t k, int64_t s, int64_t p, int64_t d)
       : n(x.rank() >= 2 ? x.size(axis) : 0), kernel(k), stride(s == 0 ? k : s), padding(p) {
     dilation = d;

@@ -23,8 +23,9 @@ struct StepReport {
   bool interrupted = false;  ///< whether any rank has been interrupted
 };
 
-/// Connects this process with the other processes of the run. Only rank 0 writes files and prints
-/// to stdout: what the other ranks print to stdout is discarded.
+/// Connects this process with the other processes of the run. Only rank 0 writes models,
+/// checkpoints and logs, and prints to stdout: what the other ranks print to stdout is discarded.
+/// With --on-disk, every rank may write the token files.
 class Ranks {
  public:
   /// Waits for all ranks. Throws Error if not all of them start within about `deadline` seconds.

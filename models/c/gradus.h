@@ -190,9 +190,9 @@ int gradus_tokenizer_load(const char* path, gradus_tokenizer** out);
 void gradus_tokenizer_free(gradus_tokenizer* tokenizer);
 /// Writes the number of tokens to `out`.
 int gradus_tokenizer_size(const gradus_tokenizer* tokenizer, int64_t* out);
-/// Writes the token ids of the text to `ids`, at most `capacity` of them, starting with the ids
-/// that begin every text. Writes the total number of ids, which may exceed `capacity`, to `count`.
-/// `ids` may be null if capacity is 0.
+/// Writes the token ids of the text to `ids`, at most `capacity` of them. The special tokens that
+/// the tokenizer puts before every text, if any, come first. Writes the total number of ids, which
+/// may exceed `capacity`, to `count`. `ids` may be null if capacity is 0.
 int gradus_tokenizer_encode(const gradus_tokenizer* tokenizer, const char* text, int64_t* ids,
                             int64_t capacity, int64_t* count);
 /// Writes the text of `count` ids to `text`, at most `capacity` bytes, without a terminating 0.

@@ -53,10 +53,10 @@ class BatchOrder {
 ///   for (int64_t step = 0; step < steps; ++step) { const auto [x, y] = train.at(step); ... }
 /// or by epoch:
 ///   for (const auto& [x, y] : train.epoch(3)) ...
-/// Batches are copies. Tensors may have any dtype. The constructor throws Error if a tensor is
-/// undefined or has rank 0, if the sizes along axis 0 differ or are 2^32 or more, if the batch size
-/// is below 1, or if an epoch would have no batch. An object must be used by one thread at a time;
-/// copies of it are cheap.
+/// Batches are copies. Tensors may have any dtype but bfloat16 and int8. The constructor throws
+/// Error if a tensor is undefined or has rank 0, if the sizes along axis 0 differ or are 2^32 or
+/// more, if the batch size is below 1, or if an epoch would have no batch. An object must be used by
+/// one thread at a time; copies of it are cheap.
 template <size_t N>
 class Batches {
  public:

@@ -32,9 +32,9 @@ struct Choice {
   }
 };
 
-/// A field: a pointer to its value, and the valid values.
+/// A field of a struct: its name and meaning, access to its value, and limits.
 struct Field {
-  /// A pointer to the value, by type.
+  /// A pointer to the value, by type; a Choice for an enum.
   using Value = std::variant<int64_t*, uint64_t*, double*, bool*, std::string*, Choice>;
   std::string name, meaning;   ///< name in files and flags; description in --help
   Value value;                 ///< points to a member of the struct

@@ -22,8 +22,8 @@ struct Bench : TemporaryFolder {
     return " --out '" + (*this / name) + "'";
   }
   std::string file(const std::string& name) const { return gradus::read_file(*this / name); }
-  /// Returns the contents of all files that a run must keep: checkpoint, model and logs. For a
-  /// missing file, the content is "".
+  /// Returns the contents of checkpoint, model and logs, which a failed or refused run must leave
+  /// unchanged. For a missing file, the content is "".
   std::vector<std::string> run_files(const std::string& name = "out") const {
     std::vector<std::string> all;
     for (const char* f : {"checkpoint.safetensors", "model.safetensors", "config.json",

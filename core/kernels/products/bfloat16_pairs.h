@@ -26,7 +26,7 @@ namespace detail {
 // Rounds rows [i, i + rows) and columns [p, p + k) of op(A). Writes blocks of 8 rows
 // (rounded_rows), row-major or, if A is transposed, column by column. Each row takes `pairs` pairs,
 // a multiple of 16 that is at least k / 2.
-// long: the position and size of a block.
+// Long parameter list: the position and size of a block.
 void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                 int64_t pairs, Pair* to);
 
@@ -88,7 +88,7 @@ inline __m512i round_first(int64_t n, const float* x) {
 // The number of rows of op(A) in one block that round_rows writes.
 inline constexpr int64_t rounded_rows = gemm_rows;
 
-// long: as declared above.
+// Long parameter list: as declared above.
 inline void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                        int64_t pairs, Pair* to) {
   if (!g.trans_a) {

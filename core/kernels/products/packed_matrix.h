@@ -67,7 +67,7 @@ class PackedMatrix {
   int64_t pair_rows() const { return ceil_div(k_, int64_t{32}) * 16; }
 
   // Multiplies A by the panels. `k` is the number of elements along the axis that is summed over.
-  // long: A and C are each passed as a pointer and a row stride.
+  // Long parameter list: A and C are each passed as a pointer and a row stride.
   template <class Element>
   void multiply_panels(int64_t m, int64_t k, const Element* a, int64_t lda, const Element* panels,
                        bool add, T* c, int64_t ldc) const {

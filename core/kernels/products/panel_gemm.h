@@ -9,7 +9,7 @@
 // transformer's layers. In float32 with 512-bit vectors this kernel is 4 to 25% faster than
 // OpenBLAS.
 //
-// long: parameters follow BLAS's gemm, see tile_gemm.h.
+// Long parameter lists: they follow BLAS's gemm, see tile_gemm.h.
 
 #include <algorithm>
 #include <cstring>

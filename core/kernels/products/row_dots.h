@@ -8,9 +8,9 @@
 // 0.25 to 0.75 of the panel kernel's time, with 64 rows 0.95 to 1.05 (1.7 if rows have only 128
 // elements).
 //
-// An element's bits do not depend on the number of rows up to few_rows. Unless operands are rounded
-// to bfloat16, a text generated in such a batch therefore gets the same logits as one generated
-// alone.
+// With at most few_rows rows (see product.h), an element's bits do not depend on the number of
+// rows. Unless operands are rounded to bfloat16, a text generated in a batch of that size therefore
+// gets the same logits as one generated alone.
 
 #include "gradus/core/kernels/products/blas.h"
 #include "gradus/core/kernels/products/product.h"

@@ -8,8 +8,8 @@
 // with blocks of 4. The code uses the vector types that GCC and clang share, because neither
 // compiler keeps a block of sums in registers if it is written as plain loops.
 //
-// long: as in BLAS's gemm, each matrix is passed as a pointer and a row stride, which stay in
-// registers.
+// Long parameter lists: as in BLAS's gemm, each matrix is passed as a pointer and a row stride,
+// which stay in registers.
 
 #include <cstddef>
 #include <cstdint>

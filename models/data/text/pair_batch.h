@@ -45,8 +45,8 @@ class PairSource {
     std::vector<int64_t> source, target;  ///< without [START] and [END]
   };
   /// The source tokenizer needs [PAD]. The target tokenizer needs [PAD], [START] and [END]. Throws
-  /// Error if one is missing or if a vocabulary has 2^31 tokens or more. The messages of the
-  /// class's own errors begin with `name`.
+  /// Error if one is missing or if a vocabulary has 2^31 tokens or more. Messages of this class's
+  /// functions begin with `name`, but for that of a missing token.
   PairSource(const char* name, const Tokenizer& source, const Tokenizer& target);
   /// Returns pair i of a split. All randomness comes from `key`.
   virtual TokenPair pair(Split split, int64_t i, RandomKey key) const = 0;

@@ -52,8 +52,9 @@ void add_gguf_tokenizer(nlohmann::ordered_json& metadata, const Tokenizer* token
                         int64_t vocab);
 
 /// Returns the tokenizer that the metadata describe, or null if they say that there is none. Throws
-/// Error if the metadata are invalid, if the tokenizer is not a supported one of characters, byte
-/// pairs or SentencePiece's pieces, or if it does not have `vocab` tokens, including unused ones.
+/// Error if the metadata are invalid, if the tokens are not characters, byte pairs or
+/// SentencePiece's pieces of a supported form, or if their number, including unused ones, is not
+/// `vocab`.
 std::unique_ptr<Tokenizer> read_gguf_tokenizer(const nlohmann::ordered_json& metadata,
                                                int64_t vocab);
 
