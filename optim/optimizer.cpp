@@ -112,10 +112,6 @@ std::vector<Tensor> GroupOptimizer::parameters() const {
   return all;
 }
 
-bool GroupOptimizer::Slot::is_live() const {
-  return owned && param.requires_grad() && param.grad().defined();
-}
-
 std::vector<Tensor> GroupOptimizer::gradients() const {
   std::vector<Tensor> all;
   for (const Slot& slot : slots_)
@@ -126,7 +122,8 @@ std::vector<Tensor> GroupOptimizer::gradients() const {
 void GroupOptimizer::check_step() const {
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
-    if (!slot.is_live()) continue;
+    // Ranks that share the parameters among them must all throw.
+    if (!slot.has_gradient()) continue;
     if (!slot.state.empty() && slot.dtype != slot.param.dtype())
       fail(label(i, slot.param), ": its dtype has changed to ", slot.param.dtype(),
            " since its last update");

@@ -36,9 +36,9 @@ struct StepOptions {
   /// The norm to which the gradients of the update are clipped, see clip_grad_norm. Infinity (the
   /// default) means no clipping.
   double max_grad_norm = std::numeric_limits<double>::infinity();
-  /// The norm used for clipping. If the parameters are divided among several optimisers or
-  /// processes, set it to the norm of all gradients. Default: the norm of this optimiser's
-  /// gradients.
+  /// The norm of the gradients before clipping, which is compared with max_grad_norm. If the
+  /// parameters are divided among several optimisers or processes, set it to the norm of all
+  /// gradients. Default: the norm of this optimiser's gradients.
   std::optional<double> grad_norm = {};
 };
 
@@ -150,7 +150,8 @@ class GroupOptimizer : public Optimizer {
     bool owned = true;  // false if another rank updates it
     /// Returns whether the optimiser keeps state for the parameter, allocated or not.
     bool has_state() const { return owned && !is_compressed(param.dtype()); }
-    bool is_live() const;  // whether the next step updates it
+    bool has_gradient() const { return param.requires_grad() && param.grad().defined(); }
+    bool is_live() const { return owned && has_gradient(); }  // whether the next step updates it
   };
   std::vector<Tensor> gradients() const override;
   void check_step() const override;

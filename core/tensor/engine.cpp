@@ -33,10 +33,9 @@ Tensor Backward::output(int index) const {
 
 Tensor Backward::grad(int index) const {
   const size_t i = output_index(index);
-  Tensor& g = engine_.gradients(node_)[i];
+  const Tensor& g = engine_.gradients(node_)[i];
   const auto& meta = node_.outputs_[i];
-  if (!g.defined()) g = zeros(meta.shape, meta.dtype);
-  return g;
+  return g.defined() ? g : zeros(meta.shape, meta.dtype);
 }
 
 bool Backward::has_grad(int i) const { return engine_.gradients(node_)[output_index(i)].defined(); }

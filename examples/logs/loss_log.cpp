@@ -1,6 +1,7 @@
 #include "examples/logs/loss_log.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -14,8 +15,6 @@ namespace gradus {
 namespace {
 constexpr int digits = 7;
 constexpr const char* loss_header = "step,train_loss,val_loss";  // further columns may follow
-// Stands for a value that an earlier version did not log. Streams print NaN in this way.
-constexpr const char* not_known = "nan";
 
 /// Rounds to the precision of loss.csv, so that a resumed run continues with the same value.
 double rounded(double number) { return std::strtod(LossLog::number(number).c_str(), nullptr); }
@@ -27,20 +26,28 @@ std::vector<std::string> cells(const std::string& line) {
   return parts;
 }
 
-/// Parses a line into a row. Returns false unless it has one number per name.
+/// Parses a line into a row. Returns false unless it has one number per name, the first whole.
 bool read_row(const std::string& line, const std::vector<std::string>& names, LossLog::Row& row) {
   const std::vector<std::string> parts = cells(line);
   if (parts.size() != names.size() || parts.size() < 3) return false;
-  std::istringstream in(line);
-  char comma;
-  in >> row.step >> comma >> row.train_loss >> comma >> row.validation_loss;
-  for (size_t i = 3; i < parts.size(); ++i) {
-    const bool known = parts[i] != not_known;
-    row.more.emplace_back(names[i], std::numeric_limits<double>::quiet_NaN());
-    std::istringstream cell(parts[i]);
-    if (known && !(cell >> row.more.back().second)) return false;
+  std::vector<double> numbers;
+  for (const std::string& part : parts) {
+    char* end = nullptr;
+    numbers.push_back(std::strtod(part.c_str(), &end));
+    if (part.empty() || *end != '\0') return false;
   }
-  return !in.fail();
+  row = {0, numbers[1], numbers[2]};
+  for (size_t i = 3; i < parts.size(); ++i) row.more.emplace_back(names[i], numbers[i]);
+  const char *begin = parts[0].data(), *end = begin + parts[0].size();
+  return std::from_chars(begin, end, row.step).ptr == end;
+}
+
+/// The row's score of a column, or NaN if it has none: an earlier version may not have logged it,
+/// and the mean of nothing is not logged.
+double score_of(const LossLog::Row& row, const std::string& column) {
+  for (const auto& [name, number] : row.more)
+    if (name == column) return number;
+  return std::numeric_limits<double>::quiet_NaN();
 }
 }  // namespace
 
@@ -79,16 +86,25 @@ void LossLog::append(const Row& row) {
 void LossLog::add(Row row) {
   row.train_loss = rounded(row.train_loss);
   row.validation_loss = rounded(row.validation_loss);
-  for (auto& [name, number] : row.more) number = rounded(number);
-  for (Row& earlier : rows_)
-    for (size_t i = earlier.more.size(); i < row.more.size(); ++i)
-      earlier.more.emplace_back(row.more[i].first, std::numeric_limits<double>::quiet_NaN());
+  // All rows get the columns of the earlier ones, then those that are new.
+  NamedNumbers columns;
+  if (!rows_.empty()) columns = rows_.back().more;
+  for (const auto& [name, number] : row.more) {
+    const auto same = [&](const auto& column) { return column.first == name; };
+    if (std::none_of(columns.begin(), columns.end(), same)) columns.emplace_back(name, number);
+  }
   append(row);
+  for (Row& r : rows_) {
+    NamedNumbers scores;
+    for (const auto& [name, number] : columns)
+      scores.emplace_back(name, rounded(score_of(r, name)));
+    r.more = scores;
+  }
   if (!writes_) return;
   std::ostringstream csv;
   csv.precision(digits);
   csv << loss_header;
-  for (const auto& [name, number] : row.more) csv << ',' << name;
+  for (const auto& [name, number] : columns) csv << ',' << name;
   for (const Row& r : rows_) {
     csv << '\n' << r.step << ',' << r.train_loss << ',' << r.validation_loss;
     for (const auto& [name, number] : r.more) csv << ',' << number;

@@ -21,7 +21,7 @@ class LossLog {
     int64_t step;
     double train_loss;
     double validation_loss;
-    NamedNumbers more = {};  ///< other validation scores, with the same names in every row
+    NamedNumbers more = {};  ///< other validation scores; add() gives all rows the same names
   };
   struct Best {
     int64_t step;

@@ -64,10 +64,8 @@ std::string source_text() {
     const fs::path folder = fs::path(GRADUS_SOURCE_DIR) / room;
     core::check(fs::is_directory(folder), "the library's source is no longer at ", folder.string(),
                 "; give a text with --data");
-    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-      const std::string extension = entry.path().extension().string();
-      if (extension == ".h" || extension == ".cpp") files.push_back(entry.path().string());
-    }
+    for (const std::string& file : files_in(folder.string()))
+      if (file.ends_with(".h") || file.ends_with(".cpp")) files.push_back(file);
   }
   std::sort(files.begin(), files.end());
   std::string text;

@@ -21,9 +21,7 @@ namespace {
 const std::string prefix = "base_model.model.";
 
 std::string config_file(const std::string& dir) { return in_folder(dir, "adapter_config.json"); }
-std::string tensor_file(const std::string& dir) {
-  return in_folder(dir, "adapter_model.safetensors");
-}
+constexpr const char* tensor_file = "adapter_model.safetensors";
 
 /// Returns config[key], a number from `least` to `most`.
 double number_in(const std::string& path, const json& config, const char* key, double least,
@@ -45,30 +43,35 @@ void check_plain(const std::string& path, const json& config) {
                                           {"use_rslora", false},
                                           {"modules_to_save", json()},
                                           {"lora_bias", false},
+                                          {"alora_invocation_tokens", json()},
                                           {"layers_to_transform", json()}};
   for (const auto& [key, value] : plain) {
     const json given = config.value(key, value);
     check(given == value || given.is_null(), path, ": ", key, ": expected ", shown(value), ", got ",
           shown(given));
   }
+  const std::string init = config.value("init_lora_weights", json()).dump();
+  for (const char* kind : {"\"pissa", "\"olora", "\"corda", "\"loftq"})
+    check(!init.starts_with(kind), path, ": init_lora_weights: ", init, " changes the base model");
 }
 
-/// Returns config[key][name], where key holds numbers by names of layers or endings of them;
-/// `usual` if no name fits.
+/// Returns config[key][name], where key holds numbers by names of layers or endings of them: that
+/// of the longest that fits, or `usual` if none does.
 double pattern_in(const std::string& path, const json& config, const char* key,
                   const std::string& name, double usual) {
   const json patterns = config.value(key, json());
   if (patterns.is_null()) return usual;
   if (!patterns.is_object()) fail(path, ": ", key, ": expected an object, got ", shown(patterns));
+  std::string longest;
   for (const auto& [pattern, value] : patterns.items()) {
     std::string plain = pattern;
     std::erase(plain, '\\');
     check(plain.find_first_of("^$|?*+()[]{}") == std::string::npos, path, ": ", key,
           ": expected names of layers, got ", shown(pattern));
-    if (name == plain || name.ends_with('.' + plain))
-      return number_in(path, patterns, pattern.c_str(), 1e-30, 1e30);
+    const bool fits = name == plain || name.ends_with('.' + plain);
+    if (fits && pattern.size() > longest.size()) longest = pattern;
   }
-  return usual;
+  return longest.empty() ? usual : number_in(path, patterns, longest.c_str(), 1e-30, 1e30);
 }
 
 /// An adapter's configuration.
@@ -134,24 +137,26 @@ void save_adapter_files(const std::string& dir, const std::string& kind, const F
 
   const nn::LoraUpdate& first = updates.front().second;
   NamedTensors tensors;
-  json layers = json::array(), ranks = json::object(), alphas = json::object();
+  json layers = json::array(), ranks, alphas;
+  bool same_rank = true, same_alpha = true;
   for (const auto& [name, update] : updates) {
     layers.push_back(name);
-    if (update.a.size(0) != first.a.size(0)) ranks[name] = update.a.size(0);
-    if (update.alpha != first.alpha) alphas[name] = update.alpha;
+    // Of all layers if they differ: one layer's name may be the end of another's.
+    ranks[name] = update.a.size(0), same_rank &= update.a.size(0) == first.a.size(0);
+    alphas[name] = update.alpha, same_alpha &= update.alpha == first.alpha;
     tensors.emplace_back(prefix + name + ".lora_A.weight", update.a.detach());
     tensors.emplace_back(prefix + name + ".lora_B.weight", update.b.detach());
   }
   create_folder("save_adapter", dir);
-  save_safetensors(tensor_file(dir), tensors);
+  save_safetensors(in_folder(dir, tensor_file), tensors);
   write_json(config_file(dir),
              {{"peft_type", "LORA"},
               {"task_type", kind == "gpt" ? json("CAUSAL_LM") : json()},
               {"r", first.a.size(0)},
               {"lora_alpha", first.alpha},
               {"lora_dropout", first.dropout},
-              {"rank_pattern", ranks},
-              {"alpha_pattern", alphas},
+              {"rank_pattern", same_rank ? json::object() : ranks},
+              {"alpha_pattern", same_alpha ? json::object() : alphas},
               {"bias", "none"},
               {"fan_in_fan_out", is_theirs && names->table.type == std::string("gpt2")},
               {"target_modules", layers}});
@@ -160,7 +165,7 @@ void save_adapter_files(const std::string& dir, const std::string& kind, const F
 void load_adapter_files(const std::string& dir, const std::string& kind, const Fields& fields,
                         nn::Module& model) {
   const AdapterConfig config(dir);
-  const std::string weights = tensor_file(dir);
+  const std::string weights = in_folder(dir, tensor_file);
   const NamedUpdates read = read_updates(weights, config);
   try {
     nn::add_lora_updates(model, join_updates(layer_names(kind, fields), model, read));

@@ -108,6 +108,10 @@ TEST_CASE("conversations that cannot be used are refused", "[chat]") {
   CHECK_THROWS_WITH(ChatData({pair("a", "b")}, tokenizer, plain, 5),
                     "ChatData: none of 1 conversations has an answer and fits a context of 5");
   CHECK_THROWS_WITH(ChatData({}, tokenizer, plain, 50), Contains("none of 0 conversations"));
+  // A single token has nothing to predict.
+  const models::ChatTemplate bare{.name = "bare", .system = {}, .user = {}, .assistant = {}};
+  CHECK_THROWS_WITH(ChatData({pair("", "b")}, tokenizer, bare, 5), Contains("none of 1"));
+  CHECK(ChatData({pair("", "b"), pair("", "bc")}, tokenizer, bare, 5).num_answer_tokens() == 1);
   CHECK_THROWS_WITH(ChatData({pair("a", "b")}, tokenizer, plain, 0), Contains("a context > 0"));
   CHECK_THROWS_WITH(ChatData({pair("a", "b"), {{"assistant", "b"}}}, tokenizer, plain, 50),
                     Contains("conversation 2: a conversation is a system message or none"));

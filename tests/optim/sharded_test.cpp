@@ -168,6 +168,29 @@ TEST_CASE("ShardedOptimizer: each rank frees the state of the others' parameters
   CHECK(kept == std::vector<int>{2, 2});
 }
 
+TEST_CASE("ShardedOptimizer: a gradient that one rank cannot use stops all ranks",
+          "[data_parallel]") {
+  std::vector<std::string> errors(2);
+  std::vector<int> unchanged(2);
+  on_ranks(2, [&](Communicator& c) {
+    const auto rank = static_cast<size_t>(c.rank());
+    const std::vector<Tensor> params = parameters(1), before = parameters(1);
+    optim::ShardedOptimizer optimizer(kinds[2].make(params), c);
+    for (const Tensor& p : params) p.set_grad(ones(p.shape()));
+    params[0].set_grad(full({7, 13}, NAN));  // of Muon
+    try {
+      optimizer.step();
+    } catch (const Error& e) {
+      errors[rank] = e.what();
+    }
+    for (size_t i = 0; i < params.size(); ++i) unchanged[rank] += same_bits(params[i], before[i]);
+  });
+  for (const std::string& error : errors)
+    CHECK_THAT(error, Catch::Matchers::Contains("shape (7, 13)") &&
+                          Catch::Matchers::Contains("NaN or an infinity"));
+  CHECK(unchanged == std::vector<int>{5, 5});
+}
+
 TEST_CASE("ShardedOptimizer: frozen compressed parameters stay as they are", "[data_parallel]") {
   std::vector<int> right(2);
   on_ranks(2, [&](Communicator& c) {

@@ -447,6 +447,32 @@ TEST_CASE("loss.png: steps behind the estimates; a log axis if the loss falls by
   CHECK(!picture({}, steps).log_y);
 }
 
+TEST_CASE("the log of losses: rows with other scores share their columns, and can be read again",
+          "[support]") {
+  const TemporaryFolder scratch;
+  LossLog log(scratch.path.string());
+  log.add({1, 4, 3, {{"a", 1}, {"b", INFINITY}}});
+  log.add({2, -NAN, 3});
+  log.add({3, 4, 3, {{"c", 5}, {"b", -INFINITY}}});
+  const std::string path = scratch / "loss.csv", header = "step,train_loss,val_loss";
+  CHECK(read_file(path).substr(0, 30) == header + ",a,b,c");
+  LossLog read(scratch.path.string());
+  read.read_up_to(9);
+  CHECK(read.last().step == 3);
+  REQUIRE(read.last().more.size() == 3);
+  CHECK(std::isnan(read.last().more[0].second));
+  CHECK(read.last().more[1].second == -INFINITY);
+  CHECK(read.last().more[2] == std::pair<std::string, double>("c", 5));
+  CHECK(read.rows_after(0) == 3);
+  CHECK(read.best()->validation_loss == 3);
+  for (const char* bad :
+       {"1,2,3abc", "1.5,2,3", "1,2", "1,2,3,4", "x,2,3", "1,,3", "nan,2,3", "1,2,"}) {
+    CAPTURE(bad);
+    write_file_atomically(path, header + '\n' + bad + '\n');
+    CHECK_THROWS_WITH(read.read_up_to(4), Contains("loss.csv: line 2 is not a row of losses"));
+  }
+}
+
 TEST_CASE("the log of losses: knows the best even without its row, and checks its header",
           "[support]") {
   const TemporaryFolder scratch;

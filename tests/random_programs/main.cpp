@@ -1,5 +1,6 @@
 // Runs random programs and wrong calls; prints what fails, shrunk, as a C++ test.
-//   random_programs [--from SEED] [--count N] [--seconds S] [--check NAME] [--json] [--wrong-calls]
+//   random_programs [--from SEED] [--count N] [--seconds S] [--failures N] [--json] [--wrong-calls]
+//                   [--list]
 
 #include <chrono>
 #include <cstring>

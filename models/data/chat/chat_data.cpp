@@ -45,10 +45,8 @@ Conversation conversation_of(const json& line) {
 std::vector<Conversation> read_chats(const std::string& path) {
   const std::string text = read_file(path);
   std::vector<Conversation> all;
-  int64_t number = 0;
-  for (size_t at = 0; at < text.size();) {
+  for (size_t at = 0, number = 1; at < text.size(); ++number) {
     const std::string line(internal::next_line(text, at));
-    ++number;
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
     try {
       all.push_back(conversation_of(gradus::internal::parse_json("the line", line)));
@@ -71,7 +69,8 @@ ChatData::ChatData(const std::vector<Conversation>& conversations, const Tokeniz
     } catch (const Error& e) {
       fail("conversation ", i + 1, ": ", e.what());
     }
-    const int64_t answers = std::count(tokens.answers.begin(), tokens.answers.end(), true);
+    const auto targets = tokens.answers.begin() + !tokens.answers.empty();  // the first is none
+    const int64_t answers = std::count(targets, tokens.answers.end(), true);
     if (answers == 0 || std::ssize(tokens.ids) - 1 > context) {
       ++left_out_;
       continue;

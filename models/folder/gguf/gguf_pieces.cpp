@@ -47,12 +47,16 @@ std::unordered_map<std::string, double> scores_of(const HuggingFaceBPE& tokenize
                                                   const json& model) {
   std::unordered_map<std::string, double> scores;
   std::unordered_set<std::string> pairs;
+  std::string before;  // what the merge before makes
   for (const json& merge : model["merges"]) {
     const std::string pair =
         merge.is_array() ? std::string(merge[0]) + ' ' + std::string(merge[1]) : std::string(merge);
     const size_t space = pair.find(' ');
-    scores.emplace(pair.substr(0, space) + pair.substr(space + 1),
-                   -static_cast<double>(pairs.size()));
+    const std::string token = pair.substr(0, space) + pair.substr(space + 1);
+    const bool is_new = scores.emplace(token, -static_cast<double>(pairs.size())).second;
+    check(is_new || token == before, "save_gguf: merges that make ", shown(json(token)),
+          " lie apart, llama.cpp would give them all the rank of the first");
+    before = token;
     pairs.insert(pair);
   }
   const json& vocab = model["vocab"];

@@ -9,6 +9,7 @@
 #include "gradus/models/folder/folder_files.h"
 #include "gradus/models/folder/hugging_face/config.h"
 #include "gradus/models/folder/hugging_face/weights.h"
+#include "gradus/nn/finetune/lora.h"
 
 namespace gradus::models {
 
@@ -125,6 +126,8 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
                                          parts.images ? parts.images->class_names
                                          : parts.text ? parts.text->class_names
                                                       : std::vector<std::string>{});
+  check(nn::lora_updates(model).empty(), "save_hugging_face: the model has low-rank updates: call ",
+        "merge_lora first, or save_adapter instead");
   const NamedTensors tensors = hugging_face_tensors(kind, fields, model);
   check(!parts.images || kind == "vit", "save_hugging_face: a ", kind, " takes no images");
   config["torch_dtype"] = name_of(tensors.front().second.dtype());

@@ -335,7 +335,6 @@ NamedTensors hugging_face_tensors(const std::string& kind, const Fields& fields,
   HuggingFaceModel hf_model = hugging_face_model(kind, fields);
   const HeadLayout layout = hf_model.is_llama ? head_layout(fields) : HeadLayout();
   const Field *tokens = fields.find("tokens"), *bias = fields.find("bias");
-  const bool is_bare = kind == "vit" && fields.find("classes")->to_text() == "0";
   const bool lacks_biases = !hf_model.is_llama && bias && bias->to_text() == "false";
   NamedTensors ours = model.state_dict();
   if (tokens)
@@ -343,7 +342,7 @@ NamedTensors hugging_face_tensors(const std::string& kind, const Fields& fields,
       const bool of_tokens = tokens->to_text() == "true";
       return !is_in_classifier(find_parameter(hf_model, named.first).value(), of_tokens);
     });
-  if (is_bare) hf_model.prefix = "";
+  if (kind == "vit" && fields.find("classes")->to_text() == "0") hf_model.prefix = "";
   return renamed_tensors(hf_model, layout, ours, lacks_biases);
 }
 

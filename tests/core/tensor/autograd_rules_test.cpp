@@ -23,9 +23,9 @@ TEST_CASE("a custom op: several inputs and outputs, gradients only where needed"
     const Tensor x = a.detach(), y = b.detach();
     const std::vector<Tensor> out{x * y, x + y, gt(x, y).to(int64)};
     record("pair", out, {a, b}, saves_inputs, [&log](Backward& back) {
+      const Tensor product = back.grad(0), total = back.grad(1);  // perhaps zeros
       log.push_back(std::string(back.has_grad(0) ? "0" : "") + (back.has_grad(1) ? "1" : "") +
                     (back.needs(0) ? "a" : "") + (back.needs(1) ? "b" : ""));
-      const Tensor product = back.grad(0), total = back.grad(1);
       if (back.needs(0)) back.give(0, product * back.input(1) + total);
       if (back.needs(1)) back.give(1, product * back.input(0) + total);
     });

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "gradus/core/core.h"
@@ -102,6 +103,10 @@ TEST_CASE("load_adapter: refuses files that do not fit, with nothing changed", "
         Case{"\"bias\"", "\"modules_to_save\": [\"x\"], \"bias\"",
              "modules_to_save: expected null"},
         Case{"\"bias\"", "\"layers_to_transform\": 1, \"bias\"", "layers_to_transform: expected"},
+        Case{"\"bias\"", "\"alora_invocation_tokens\": [1], \"bias\"",
+             "alora_invocation_tokens: expected null"},
+        Case{"\"bias\"", "\"init_lora_weights\": \"pissa_niter_4\", \"bias\"",
+             "init_lora_weights: \"pissa_niter_4\" changes the base model"},
         Case{"16.0", "\"16\"", "lora_alpha: expected a number"},
         Case{"\"rank_pattern\": {}", "\"rank_pattern\": 3",
              "rank_pattern: expected an object, got 3"},
@@ -124,7 +129,7 @@ TEST_CASE("load_adapter: refuses files that do not fit, with nothing changed", "
   replace(
       config, "\"bias\"",
       "\"use_dora\": false, \"use_rslora\": false, \"lora_bias\": false, \"modules_to_save\": null,"
-      "\"layers_to_transform\": null, \"bias\"");
+      "\"layers_to_transform\": null, \"init_lora_weights\": \"gaussian\", \"bias\"");
   models::GPT plain = make_model();
   models::load_adapter(dir / "", plain);
   CHECK(nn::lora_updates(plain).size() == nn::lora_updates(model).size());
@@ -150,6 +155,42 @@ TEST_CASE("load_adapter: the smallest rank and the largest dropout", "[adapter]"
   models::load_adapter(dir / "", other);
   CHECK(nn::lora_updates(other)[0].second.a.size(0) == 1);
   CHECK(nn::lora_updates(other)[0].second.dropout == 0.999999);
+}
+
+TEST_CASE("load_adapter: the longest name in a pattern counts", "[adapter]") {
+  const TemporaryFolder dir;
+  models::GPT model = make_model(), other = make_model();
+  nn::add_lora(model, {.rank = 2, .alpha = 4, .layers = {"proj"}});
+  models::save_adapter(dir / "", model);
+  replace(
+      dir / "adapter_config.json", "\"alpha_pattern\": {}",
+      "\"alpha_pattern\": {\"c_proj\": 5, \"attn.c_proj\": 7, \"transformer.h.1.attn.c_proj\": 9}");
+  models::load_adapter(dir / "", other);
+  std::map<std::string, double> alphas;
+  for (const auto& [name, update] : nn::lora_updates(other)) alphas[name] = update.alpha;
+  CHECK(alphas == std::map<std::string, double>{{"blocks.0.attn.proj", 7},
+                                                {"blocks.0.mlp.proj", 5},
+                                                {"blocks.1.attn.proj", 9},
+                                                {"blocks.1.mlp.proj", 5}});
+  // Written again, with an entry for each layer.
+  models::save_adapter(dir / "", other);
+  CHECK_THAT(content(dir / "adapter_config.json"),
+             Contains("\"transformer.h.0.attn.c_proj\": 7.0") &&
+                 Contains("\"transformer.h.1.mlp.c_proj\": 5.0") &&
+                 Contains("\"rank_pattern\": {}"));
+  models::GPT again = make_model();
+  models::load_adapter(dir / "", again);
+  for (const auto& [name, update] : nn::lora_updates(again)) CHECK(update.alpha == alphas[name]);
+}
+
+TEST_CASE("save_hugging_face: refuses a model with low-rank updates", "[adapter]") {
+  const TemporaryFolder dir;
+  models::GPT model = make_model();
+  nn::add_lora(model, {.rank = 2});
+  CHECK_THROWS_WITH(models::save_hugging_face(dir / "x", model), Contains("call merge_lora first"));
+  CHECK(!std::filesystem::exists(dir / "x"));
+  nn::merge_lora(model);
+  models::save_hugging_face(dir / "x", model);
 }
 
 TEST_CASE("load_adapter: tensors that are no updates of a layer are refused", "[adapter]") {
