@@ -94,7 +94,7 @@ void Muon::update_matrix(const Matrix& matrix, double grad_scale) const {
       u[i] = nesterov ? keep * m[i] + part : m[i];
     });
   });
-  internal::newton_schulz(matrix.rows, matrix.cols, options_.steps, u);
+  internal::newton_schulz(matrix.rows, matrix.cols, options_.steps, options_.bfloat16, u);
 
   const double shape = static_cast<double>(matrix.rows) / static_cast<double>(matrix.cols);
   const auto lr = static_cast<T>(update.lr * std::sqrt(std::max(1.0, shape)));

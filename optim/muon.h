@@ -17,6 +17,9 @@ struct MuonOptions {
   double weight_decay = 0;  ///< each step multiplies p by 1 - lr * weight_decay
   bool cautious = false;    ///< decay only the elements that the update moves towards 0
   int64_t steps = 5;        ///< number of Newton-Schulz steps
+  /// round operands of Newton-Schulz's products to bfloat16, as Jordan does, for float32 parameters
+  /// and if has_bfloat16_products(); this changes an update by a few percent
+  bool bfloat16 = false;
 };
 
 /// For each matrix p (rows, columns) with gradient g:

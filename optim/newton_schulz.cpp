@@ -2,6 +2,7 @@
 
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/products/blas.h"
+#include "gradus/core/kernels/products/product.h"
 #include "gradus/core/kernels/products/tile_gemm.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/runtime/allocator.h"
@@ -63,44 +64,33 @@ void transpose(int64_t rows, int64_t cols, const T* from, int64_t from_stride, T
       to[j * to_stride + i] = from[i * from_stride + j];
 }
 
-/// out (n, n) = the product of x (n, k) and y, which is symmetric; y is (n, k) and transposed, or
-/// (k, n). Computes the lower triangle, by blocks, and mirrors it: half the work.
+/// out = factor x for `rows` rows of `cols` elements, `stride` apart in both.
 template <class T>
-void symmetric_product(int64_t n, int64_t k, const T* x, const T* y, bool transposed, T* out) {
-  parallel_for(n, block_cols<T>, [&](int64_t begin, int64_t end) {
-    const int64_t cols = end - begin;
-    T* block = out + begin * n + begin;
-    blas::gemm_serial<T>({.trans_b = transposed,
-                          .m = n - begin,
-                          .n = cols,
-                          .k = k,
-                          .a = x + begin * k,
-                          .lda = k,
-                          .b = transposed ? y + begin * k : y + begin,
-                          .ldb = transposed ? k : n,
-                          .c = block,
-                          .ldc = n});
-    transpose(n - end, cols, block + cols * n, n, block + cols, n);
-  });
+void scale_rows(T factor, int64_t rows, int64_t cols, const T* x, int64_t stride, T* out) {
+  for (int64_t i = 0; i < rows; ++i, x += stride, out += stride)
+    simd_for(cols, [=](int64_t j) { out[j] = factor * x[j]; });
 }
 
-/// out = w x for w (n, n) and x (n, cols).
+/// g.c = factor g.a + g for a product whose result is symmetric. A is square unless the factor is 0.
+/// Computes the lower triangle, by blocks, and mirrors it: half the work.
 template <class T>
-void product(int64_t n, int64_t cols, const T* w, const T* x, T* out) {
-  parallel_for(cols, 2 * block_cols<T>, [&](int64_t begin, int64_t end) {
-    blas::gemm_serial<T>({.m = n,
-                          .n = end - begin,
-                          .k = n,
-                          .a = w,
-                          .lda = n,
-                          .b = x + begin,
-                          .ldb = cols,
-                          .c = out + begin,
-                          .ldc = cols});
+void symmetric_product(T factor, const blas::Product<T>& g) {
+  parallel_for(g.n, block_cols<T>, [&](int64_t begin, int64_t end) {
+    blas::Product<T> block = g;
+    block.add = factor != T{0};
+    block.m = g.n - begin, block.n = end - begin;
+    block.a = g.a_at(begin, 0), block.b = g.b_at(0, begin), block.c += begin * g.ldc + begin;
+    if (block.add) scale_rows(factor, block.m, block.n, g.a_at(begin, begin), g.lda, block.c);
+    blas::gemm_serial<T>(block);
+    const T* below = block.c + block.n * g.ldc;
+    transpose(block.m - block.n, block.n, below, g.ldc, block.c + block.n, g.ldc);
   });
 }
 
 /// The iteration for x (n, cols) with n <= cols, in the buffers of one matrix.
+///
+/// Products may round their operands to bfloat16. The identity is therefore never part of an
+/// operand: a step is a X + V X with V = b A + c A A, which keeps small elements of X.
 template <class T>
 class Iteration {
  public:
@@ -109,46 +99,68 @@ class Iteration {
 
   /// One step after another, as written in newton_schulz.h.
   void run(int64_t steps) {
-    T *gram = squares_.data(), *w = gram + n_ * n_;
+    T *gram = squares_.data(), *v = gram + n_ * n_;
     for (int64_t i = 0; i < steps; ++i) {
-      symmetric_product(n_, cols_, x_, x_, true, gram);
-      make_factor(gram, w);
-      product(n_, cols_, w, x_, next_);
-      std::swap(x_, next_);
+      multiply_by_transpose(gram);
+      make_factor(gram, v);
+      multiply(T(a), v);
     }
   }
 
-  /// The same by the Gram matrix R = X X^T alone: a step multiplies X by W = a + b R + c R R, so
-  /// that R becomes W R W. X itself is multiplied once, by the product Q of all W: for a matrix of
-  /// n x 4 n this is half the work. (Dao 2026, "Gram Newton-Schulz".)
+  /// The same by the Gram matrix R = X X^T alone: a step multiplies X by W = a I + V, so that R
+  /// becomes W R W. X itself is multiplied once, by the product Q of all W: for a matrix of n x 4 n
+  /// this is half the work. (Dao 2026, "Gram Newton-Schulz".)
   void run_by_gram(int64_t steps) {
-    T *gram = squares_.data(), *w = gram + n_ * n_, *q = w + n_ * n_, *spare = q + n_ * n_;
-    symmetric_product(n_, cols_, x_, x_, true, gram);
-    for (int64_t i = 0; i < steps; ++i) {
-      make_factor(gram, w);
-      if (i == 0) {
-        std::copy_n(w, n_ * n_, q);
-      } else {
-        symmetric_product(n_, n_, q, w, false, spare);
-        std::swap(q, spare);
-      }
-      if (i + 1 == steps) break;
-      symmetric_product(n_, n_, gram, w, false, spare);
-      symmetric_product(n_, n_, spare, w, false, gram);
+    T *gram = squares_.data(), *v = gram + n_ * n_, *q = v + n_ * n_, *spare = q + n_ * n_;
+    multiply_by_transpose(gram);
+    make_factor(gram, v);
+    std::copy_n(v, n_ * n_, q);
+    add_diagonal(T(a), q);
+    for (int64_t i = 1; i < steps; ++i) {
+      multiply_squares(T(a), gram, v, spare);
+      multiply_squares(T(a), spare, v, gram);
+      make_factor(gram, v);
+      multiply_squares(T(a), q, v, spare);
+      std::swap(q, spare);
     }
-    product(n_, cols_, q, x_, next_);
-    std::swap(x_, next_);
+    T mean{0};  // of the diagonal, which would lose most by rounding
+    for (int64_t i = 0; i < n_; ++i) mean += q[i * n_ + i] / static_cast<T>(n_);
+    add_diagonal(-mean, q);
+    multiply(mean, q);
   }
 
   /// The matrix after the steps, in x or in a buffer.
   const T* result() const { return x_; }
 
  private:
-  /// w = a + b gram + c gram gram.
-  void make_factor(const T* gram, T* w) {
-    symmetric_product(n_, n_, gram, gram, false, w);
-    simd_for(n_ * n_, [=](int64_t i) { w[i] = T(b) * gram[i] + T(c) * w[i]; });
-    for (int64_t i = 0; i < n_; ++i) w[i * n_ + i] += T(a);
+  /// gram = X X^T.
+  void multiply_by_transpose(T* gram) const {
+    blas::Product<T> g{.trans_b = true, .n = n_, .k = cols_, .c = gram, .ldc = n_};
+    g.a = g.b = x_, g.lda = g.ldb = cols_;
+    symmetric_product(T{0}, g);
+  }
+  /// out = factor x + x y for two square matrices that commute.
+  void multiply_squares(T factor, const T* x, const T* y, T* out) const {
+    symmetric_product<T>(
+        factor, {.n = n_, .k = n_, .a = x, .lda = n_, .b = y, .ldb = n_, .c = out, .ldc = n_});
+  }
+  /// v = b gram + c gram gram.
+  void make_factor(const T* gram, T* v) {
+    multiply_squares(T(b / c), gram, gram, v);
+    simd_for(n_ * n_, [=](int64_t i) { v[i] *= T(c); });
+  }
+  void add_diagonal(T value, T* square) const {
+    for (int64_t i = 0; i < n_; ++i) square[i * n_ + i] += value;
+  }
+  /// X = factor X + w X.
+  void multiply(T factor, const T* w) {
+    parallel_for(cols_, 2 * block_cols<T>, [&](int64_t begin, int64_t end) {
+      blas::Product<T> g{.m = n_, .n = end - begin, .k = n_, .a = w, .lda = n_};
+      g.add = true, g.b = x_ + begin, g.c = next_ + begin, g.ldb = g.ldc = cols_;
+      scale_rows(factor, n_, g.n, g.b, cols_, g.c);
+      blas::gemm_serial<T>(g);
+    });
+    std::swap(x_, next_);
   }
 
   int64_t n_, cols_;
@@ -156,35 +168,42 @@ class Iteration {
   T *x_, *next_;
 };
 
+/// With operands rounded to bfloat16, errors in the Gram matrix grow twelvefold per step. It is
+/// therefore computed again from X after this many steps, and more than 5 steps do not use it.
+constexpr int64_t rounded_gram_steps = 3;
+
 /// As internal::newton_schulz, for a normalised x (rows, cols).
 template <class T>
-void iterate(int64_t rows, int64_t cols, int64_t steps, T* x) {
-  // Rounded operands make the iteration by the Gram matrix diverge.
-  const Bfloat16Products unrounded(false);
+void iterate(int64_t rows, int64_t cols, int64_t steps, bool rounded, T* x) {
   if (rows > cols) {
     const Scratch<T> wide(rows * cols);
     transpose(rows, cols, x, cols, wide.data(), rows);
-    iterate(cols, rows, steps, wide.data());
+    iterate(cols, rows, steps, rounded, wide.data());
     return transpose(cols, rows, wide.data(), rows, x, cols);
   }
   Iteration<T> iteration(rows, cols, x);
-  if (cols >= 2 * rows)
-    iteration.run_by_gram(steps);
-  else
+  if (cols < 2 * rows || (rounded && steps > 5)) {
     iteration.run(steps);
+  } else {
+    const int64_t first = rounded ? std::min(steps, rounded_gram_steps) : steps;
+    iteration.run_by_gram(first);
+    if (first < steps) iteration.run_by_gram(steps - first);
+  }
   if (iteration.result() != x) std::copy_n(iteration.result(), rows * cols, x);
 }
 
 }  // namespace
 
 template <class T>
-void internal::newton_schulz(int64_t rows, int64_t cols, int64_t steps, T* x) {
+void internal::newton_schulz(int64_t rows, int64_t cols, int64_t steps, bool rounded, T* x) {
+  rounded = rounded && kernel::bfloat16_products && std::is_same_v<T, float>;
+  const Bfloat16Products products(rounded);
   normalise(rows * cols, x);
-  iterate(rows, cols, steps, x);
+  iterate(rows, cols, steps, rounded, x);
 }
 
-template void internal::newton_schulz<float>(int64_t, int64_t, int64_t, float*);
-template void internal::newton_schulz<double>(int64_t, int64_t, int64_t, double*);
+template void internal::newton_schulz<float>(int64_t, int64_t, int64_t, bool, float*);
+template void internal::newton_schulz<double>(int64_t, int64_t, int64_t, bool, double*);
 
 Tensor newton_schulz(const Tensor& matrices, int64_t steps) {
   check(matrices.defined() && matrices.rank() >= 2 && is_floating(matrices.dtype()),
@@ -197,7 +216,7 @@ Tensor newton_schulz(const Tensor& matrices, int64_t steps) {
   dispatch_floating("newton_schulz", out.dtype(), [&]<class T>(TypeTag<T>) {
     T* x = out.data<T>();
     internal::for_each_matrix(
-        count, [=](int64_t i) { internal::newton_schulz(rows, cols, steps, x + i * size); });
+        count, [=](int64_t i) { internal::newton_schulz(rows, cols, steps, false, x + i * size); });
   });
   return out;
 }

@@ -20,11 +20,12 @@ Tensor newton_schulz(const Tensor& matrices, int64_t steps = 5);
 
 namespace internal {
 
-/// Replaces the contiguous matrix `x` (rows, cols) by the result of `steps` steps. If called inside
-/// a parallel loop, runs on the calling thread only, otherwise on all threads. The bits of the
-/// result do not depend on the number of threads.
+/// Replaces the contiguous matrix `x` (rows, cols) by the result of `steps` steps. `rounded`:
+/// products of float32 matrices read operands rounded to bfloat16 if has_bfloat16_products(). If
+/// called inside a parallel loop, runs on the calling thread only, otherwise on all threads. The
+/// bits of the result do not depend on the number of threads.
 template <class T>
-void newton_schulz(int64_t rows, int64_t cols, int64_t steps, T* x);
+void newton_schulz(int64_t rows, int64_t cols, int64_t steps, bool rounded, T* x);
 
 /// Calls body(i) for `count` matrices. If there are at least as many matrices as threads, each
 /// thread computes whole matrices. Otherwise the matrices are computed one after another, each

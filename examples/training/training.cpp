@@ -31,7 +31,8 @@ std::unique_ptr<optim::Optimizer> Task::make_optimizer(const TrainOptions& o) {
                                {.muon = {.lr = o.muon_lr,
                                          .momentum = o.muon_momentum,
                                          .weight_decay = o.muon_decay,
-                                         .cautious = true},
+                                         .cautious = true,
+                                         .bfloat16 = o.muon_precision == Precision::bf16},
                                 .adamw = adamw});
 }
 
@@ -102,6 +103,8 @@ void add_optimizer_flags(Flags& flags, TrainOptions& o) {
             "Muon's decay of the mean of gradients");
   flags.add("--muon-decay", o.muon_decay, 0, 1e6,
             "Muon's weight decay, where it agrees with the step");
+  flags.add("--muon-precision", o.muon_precision, {"float32", "bf16"},
+            "products of Muon's orthogonalisation: as --precision");
   flags.add("--beta1", o.beta1, 0, below_1, "AdamW's decay of the running mean of gradients");
   flags.add("--beta2", o.beta2, 0, below_1,
             "AdamW's decay of the running mean of squared gradients");
@@ -129,7 +132,8 @@ void add_training_flags(Flags& flags, TrainOptions& o) {
             "stop after this many evaluations without improvement; 0: never");
   flags.add("--seed", o.seed, "seed of weights, batches, dropout and samples");
   flags.added_later({"--decay-steps", "--beta1", "--patience", "--stable", "--optimizer",
-                     "--muon-lr", "--muon-momentum", "--muon-decay", "--ema", "--precision"});
+                     "--muon-lr", "--muon-momentum", "--muon-decay", "--ema", "--precision",
+                     "--muon-precision"});
   flags.group("This run");
   flags.add("--out", o.out, "DIR", "output folder: model, checkpoint, losses and their plot");
   flags.add("--init-from", o.init_from, "DIR", "start from the weights in this folder", "none");
@@ -274,7 +278,7 @@ int evaluate(Task& task, const TrainOptions& o, const std::string& options, RunF
   return trainer.evaluate() ? 0 : 130;
 }
 
-/// Sets what the ranks share, and the folder's lock on rank 0, which alone writes there.
+/// Sets what the ranks share, and the folder's lock on rank 0, which alone writes results.
 void join(const Ranks& ranks, const Flags& flags, TrainOptions& o, RunFolder& folder) {
   o.rank = ranks.rank();
   o.ranks = ranks.size();

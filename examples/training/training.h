@@ -25,7 +25,7 @@ struct TrainOptions {
   OptimizerKind optimizer = OptimizerKind::adamw;
   double lr = 1e-3, min_lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1, clip = 1;
   double stable = 0, muon_lr = 0.02, muon_momentum = 0.95, muon_decay = 0, ema = 0;
-  Precision precision = Precision::float32;
+  Precision precision = Precision::float32, muon_precision = Precision::float32;
   int64_t eval_every = 250, eval_batches = 20, patience = 0;
   uint64_t seed = 1337;
   std::string out = "out/train", init_from = {};

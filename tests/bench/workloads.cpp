@@ -107,7 +107,8 @@ Workload gpt_muon(const models::GPTConfig& config, int64_t batch, int64_t length
   const auto model = std::make_shared<models::GPT>(config);
   const Tensor x = randint(0, config.vocab, {batch, length});
   return step_of(
-      optim::muon_and_adamw(model->parameters(), model->hidden_matrices()),
+      optim::muon_and_adamw(model->parameters(), model->hidden_matrices(),
+                            {.muon = {.bfloat16 = true}}),
       [=] { return model->loss(x, x); }, batch * length, true);
 }
 
