@@ -29,13 +29,14 @@ BABY = 1.4697  # and for its baby GPT, after three minutes on an A100
 # name: (program, flags, score, target)
 TRACKS = {
     # nanoGPT's model: only optimiser, schedule, initialisation and the order of batches may change.
-    "fixed": ("train_gpt", "--steps 450 --optimizer muon --muon-lr 0.03 --muon-momentum 0.85 --lr 1e-2 --min-lr 0 "
-              "--beta2 0.95 --warmup 20 --stable 0.5 --clip 0", "val_loss", NANOGPT),
+    "fixed": ("train_gpt", "--recipe nanogpt --steps 450 --optimizer muon --muon-lr 0.03 --muon-momentum 0.85 "
+              "--lr 1e-2 --min-lr 0 --beta2 0.95 --warmup 20 --stable 0.5 --clip 0", "val_loss", NANOGPT),
     # Any model that trains on the same text.
     "open": ("train_gpt", "--recipe fast", "val_loss", NANOGPT),
     # The same text, as far as an A100 gets in three minutes: 5 million tokens instead of 82.
     "a100": ("train_gpt", "--recipe fast --layers 6 --heads 6 --dim 192 --context 256 --batch 12 --dropout 0.1 "
-             "--steps 1600 --muon-lr 0.02 --muon-momentum 0.95 --warmup 20 --stable 0.4 --lr 5e-3", "val_loss", BABY),
+             "--steps 1450 --muon-lr 0.02 --muon-momentum 0.95 --warmup 20 --stable 0.4 --lr 5e-3 --precision bf16 "
+             "--muon-precision bf16", "val_loss", BABY),
 }
 
 
