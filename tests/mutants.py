@@ -423,6 +423,8 @@ def main():
     parser.add_argument("--rooms", nargs="+", default=ROOMS, choices=ROOMS)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no fault is planted later")
     parser.add_argument("--limit", type=float, default=60, help="seconds of tests for a fault")
+    parser.add_argument("--most-objects", type=int, default=WIDE,
+                        help="leave out faults in headers that more objects include: each compiles them all")
     parser.add_argument("--cxx", default="g++")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a planted fault is then removed
@@ -441,8 +443,10 @@ def main():
     for number, (path, i, fault, span) in enumerate(draw(options.rooms, options.seed)):
         if number < options.skip:
             continue
-        if number == options.skip + options.count or time.monotonic() > end:
+        if number >= options.skip + options.count or time.monotonic() > end:
             break
+        if len(units_of(path)) > options.most_objects:
+            continue
         begin = time.monotonic()
         text, old, new = plant(read(path), i, fault, span)
         tests = coverage.tests(path, i + 1, units_of(path))

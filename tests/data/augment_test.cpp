@@ -296,7 +296,8 @@ TEST_CASE("augment: distributions of flips, colours, rectangles and noise", "[im
   CHECK(noisy.mean().item() == Approx(0.5).margin(0.003));
   CHECK(noisy.var().item() == Approx(0.01).epsilon(0.05));
   CHECK(((noisy - 0.5).pow(4)).mean().item() ==
-        Approx(3e-4).epsilon(0.1));  // fourth moment of a normal distribution
+        Approx(3e-4).epsilon(0.1));             // fourth moment of a normal distribution
+  CHECK_FALSE(any(noisy == 0.5).item<bool>());  // every pixel has changed
   CHECK(noisy[0][0].flatten().to_vector<float>() != noisy[1][0].flatten().to_vector<float>());
 }
 

@@ -90,6 +90,8 @@ TEST_CASE("read_idx: a damaged file is refused, naming file and byte", "[data]")
   CHECK_THAT(refused({0,   0,   8,   4,   255, 255, 255, 255, 255, 255,
                       255, 255, 255, 255, 255, 255, 255, 255, 255, 255}),
              Contains("byte 4: no file holds the shape (4294967295, 4294967295"));
+  CHECK_THAT(refused({0, 0, 8, 2, 1, 0, 0, 0, 1, 0, 0, 0}),  // 2^48 bytes
+             Contains("byte 4: no file holds the shape (16777216, 16777216)"));
   CHECK_THAT(refused({0x1f, 0x8b, 8, 0, 1, 2, 3}), Contains("byte 7: the gzip data end too early"));
   CHECK_THROWS_WITH(models::read_idx(folder / "none"), Contains("none: No such file"));
   CHECK_THROWS_WITH(models::read_idx(folder.path.string()), Contains("not a regular file"));

@@ -227,6 +227,18 @@ TEST_CASE("draw_shapes: noise changes values by up to its size", "[images]") {
   };
   CHECK(extremes(usual) == std::pair(-8, 8));    // 0.03 * 255 = 7.65
   CHECK(extremes(noisy) == std::pair(-26, 26));  // 0.1 * 255 = 25.5
+  // Beyond the range values are clamped: v + noise in [-1, 1] exceeds 1 with probability v / 2.
+  const auto loud = models::draw_shapes(0, 3, {.noise = 1});
+  double white = 0, black = 0, expected_white = 0, expected_black = 0;
+  for (int64_t i = 0; i < 3; ++i) {
+    const auto before = clean.images.image(i).bytes, after = loud.images.image(i).bytes;
+    for (size_t k = 0; k < before.size(); ++k) {
+      white += after[k] == 255, expected_white += before[k] / 510.0;
+      black += after[k] == 0, expected_black += (255 - before[k]) / 510.0;
+    }
+  }
+  CHECK(white == Approx(expected_white).epsilon(0.1));
+  CHECK(black == Approx(expected_black).epsilon(0.1));
   CHECK(usual.images.image(0) == models::draw_shapes(0, 1, {.seed = 0}).images.image(0));
 }
 

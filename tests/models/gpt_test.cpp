@@ -346,6 +346,7 @@ TEST_CASE("tokens are sampled with the probabilities given by the logits", "[gpt
   expect({.temperature = 0}, {0, 1, 0, 0});
   expect({.top_k = 2}, {0, 4 / 7.0, 0, 3 / 7.0});
   expect({.top_k = 9}, {0.1, 0.4, 0.2, 0.3});
+  expect({.top_k = INT64_MAX}, {0.1, 0.4, 0.2, 0.3});
   expect({.top_p = 0.65}, {0, 4 / 7.0, 0, 3 / 7.0});
   expect({.top_p = 0.75}, {0, 4 / 9.0, 2 / 9.0, 3 / 9.0});
   expect({.top_k = 3, .top_p = 0.4}, {0, 1, 0, 0});
