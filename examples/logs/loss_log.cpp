@@ -89,9 +89,9 @@ void LossLog::add(Row row) {
   // All rows get the columns of the earlier ones, then those that are new.
   NamedNumbers columns;
   if (!rows_.empty()) columns = rows_.back().more;
-  for (const auto& [name, number] : row.more) {
-    const auto same = [&](const auto& column) { return column.first == name; };
-    if (std::none_of(columns.begin(), columns.end(), same)) columns.emplace_back(name, number);
+  for (const auto& score : row.more) {
+    const auto same = [&](const auto& column) { return column.first == score.first; };
+    if (std::none_of(columns.begin(), columns.end(), same)) columns.push_back(score);
   }
   append(row);
   for (Row& r : rows_) {
