@@ -39,7 +39,8 @@ bool read_row(const std::string& line, const std::vector<std::string>& names, Lo
   row = {0, numbers[1], numbers[2]};
   for (size_t i = 3; i < parts.size(); ++i) row.more.emplace_back(names[i], numbers[i]);
   const char *begin = parts[0].data(), *end = begin + parts[0].size();
-  return std::from_chars(begin, end, row.step).ptr == end;
+  const std::from_chars_result read = std::from_chars(begin, end, row.step);
+  return read.ptr == end && read.ec == std::errc();
 }
 
 /// The row's score of a column, or NaN if it has none: an earlier version may not have logged it,

@@ -102,7 +102,7 @@ Workload gpt(const models::GPTConfig& config, int64_t batch, int64_t length) {
   return trainer(model, x, y, batch * length);
 }
 
-/// As gpt, with Muon for the matrices of the blocks.
+/// As gpt, with Muon for the matrices of the blocks. Muon's own products are in bfloat16.
 Workload gpt_muon(const models::GPTConfig& config, int64_t batch, int64_t length) {
   const auto model = std::make_shared<models::GPT>(config);
   const Tensor x = randint(0, config.vocab, {batch, length});

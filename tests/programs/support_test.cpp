@@ -465,8 +465,8 @@ TEST_CASE("the log of losses: rows with other scores share their columns, and ca
   CHECK(read.last().more[2] == std::pair<std::string, double>("c", 5));
   CHECK(read.rows_after(0) == 3);
   CHECK(read.best()->validation_loss == 3);
-  for (const char* bad :
-       {"1,2,3abc", "1.5,2,3", "1,2", "1,2,3,4", "x,2,3", "1,,3", "nan,2,3", "1,2,"}) {
+  for (const char* bad : {"1,2,3abc", "1.5,2,3", "1,2", "1,2,3,4", "x,2,3", "1,,3", "nan,2,3",
+                          "9999999999999999999,2,3", "1,2,"}) {
     CAPTURE(bad);
     write_file_atomically(path, header + '\n' + bad + '\n');
     CHECK_THROWS_WITH(read.read_up_to(4), Contains("loss.csv: line 2 is not a row of losses"));
