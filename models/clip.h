@@ -46,7 +46,7 @@ struct CLIP : nn::Module {
   ViT image;                                     ///< the image encoder
   TextEncoder text;                              ///< the text encoder
   nn::Linear image_projection, text_projection;  ///< into the joint embedding, no biases
-  const Tensor logit_scale;  ///< s: cosines are scaled by e^s; initially log(1 / 0.07)
+  const Tensor logit_scale;  ///< s, the log of the cosines' scale; initially log(1 / 0.07)
   explicit CLIP(const CLIPConfig& config);
 
   /// Returns unit-length embeddings of images (N, C, H, W): (N, shared).

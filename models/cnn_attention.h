@@ -13,7 +13,7 @@ namespace gradus::models {
 ///   y = x + gamma o,  o_j = sum_i softmax_i(f(x_i) . g(x_j)) h(x_i)
 /// i and j are positions of the map; f (keys), g (queries) and h (values) are 1 x 1 convolutions.
 /// gamma starts at 0, so that local features are learned first. Zhang et al. 2019 (SAGAN), arXiv
-/// 1805.08318, equations 1 to 3, without the paper's second projection v of the values.
+/// 1805.08318, equations 1 to 3, without the paper's projection v of o.
 struct SelfAttention2d : nn::Module {
   nn::Conv2d query, key;  ///< C -> max(C / 8, 1)
   nn::Conv2d value;       ///< C -> C

@@ -107,10 +107,10 @@ struct GenerateOptions {
   /// If not null, the log probability of each new token is appended to this vector. It is computed
   /// from the model's own logits of the ids below `vocab`, before temperature, penalty and bias.
   std::vector<double>* log_probabilities = nullptr;
-  /// If not null, the tokens that the decoder has read: an initially empty vector that generate()
-  /// updates, and empties if generation fails or the start of the text is lost. If the next prompt
-  /// continues these tokens, as in a conversation, and fits into the decoder, generate() reads only
-  /// the rest of the prompt.
+  /// If not null, generate() keeps in this vector the tokens that the decoder has read. Pass it
+  /// empty to the first call. If a later prompt continues these tokens, as in a conversation, and
+  /// fits into the decoder, only the rest of the prompt is read. The vector is emptied if
+  /// generation fails midway or if the decoder had to drop the start of the text.
   std::vector<int64_t>* held = nullptr;
 };
 
@@ -123,7 +123,7 @@ class StopText {
   /// Appends `piece`. Returns the next part of the text, as far as it cannot belong to a stop
   /// string.
   std::string add(const std::string& piece);
-  /// Returns whether the text contains a stop string.
+  /// Returns whether a stop string has ended the text.
   bool stopped() const { return stopped_; }
   /// Returns the text held back because a stop string may start in it; empty if stopped().
   std::string rest() const { return held_; }

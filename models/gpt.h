@@ -32,7 +32,7 @@ struct GPTConfig {
   bool gated = false;    ///< gated feed-forward layers, see nn::MLPOptions; with silu: SwiGLU
   int64_t hidden = 0;    ///< feed-forward hidden size; 0 means 4 * dim, or about 8/3 * dim if gated
   int64_t kv_heads = 0;  ///< key/value heads; must divide heads; 0 means heads
-  int64_t head_dim = 0;  ///< size of an attention head; 0 means dim / heads
+  int64_t head_dim = 0;  ///< size of a head, an even number if rotary; 0 means dim / heads
   bool qkv_bias = false;  ///< add biases to queries, keys and values even if `bias` is false
   Positions positions = Positions::learned;  ///< position encoding
   nn::RotaryOptions rotary = {};             ///< frequencies of rotary positions

@@ -10,8 +10,8 @@ namespace gradus::models {
 /// row by row, and pixels by channel, row and column. Throws Error unless `patch` divides height
 /// and width.
 Tensor patchify(const Tensor& images, int64_t patch);
-/// Inverts patchify: patches (B, patches, C * patch * patch) -> images (B, C, H, W). `image` is (C,
-/// H, W).
+/// Inverts patchify: patches (B, patches, C * patch * patch) -> images (B, C, H, W). The shape
+/// `image` is (C, H, W).
 Tensor unpatchify(const Tensor& patches, const Shape& image, int64_t patch);
 
 struct MAEConfig {
@@ -19,7 +19,7 @@ struct MAEConfig {
   int64_t decoder_layers = 2;          ///< decoder blocks
   int64_t decoder_heads = 4;           ///< attention heads; must divide decoder_dim
   int64_t decoder_dim = 32;            ///< embedding size of the decoder
-  double mask_ratio = 0.75;            ///< fraction of patches that are hidden
+  double mask_ratio = 0.75;            ///< fraction of patches that are hidden: some, not all
   bool normalise = true;               ///< normalise each target patch: (pixels - mean) / deviation
 
   /// Returns the number of hidden patches per image: round(mask_ratio * encoder.patches()).

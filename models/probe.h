@@ -2,7 +2,7 @@
 // Trains simple classifiers on features that were learned without labels, to evaluate the features.
 // Gradients do not flow to the features, and results depend only on the arguments. Features are (N,
 // D) of a floating dtype with N >= 1 and D >= 1, with the same D and dtype for training and test.
-// Labels are (N) int64, 0 or more, and for training below 2^20. Other arguments throw Error.
+// Labels are (N) int64, 0 or more, and for training below 2^20. Anything else throws Error.
 
 #include "gradus/core/tensor/tensor.h"
 

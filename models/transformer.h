@@ -23,7 +23,8 @@ struct TransformerConfig {
   Activation activation = Activation::relu;  ///< activation of the feed-forward layers
   bool pre_norm = false;                     ///< pre-norm blocks; false: post-norm, as in the paper
   bool tie = true;            ///< share the target embedding's weight with the output layer
-  bool shared_vocab = false;  ///< one vocabulary and embedding for source and target
+  bool shared_vocab = false;  ///< one vocabulary and embedding for source and target; requires
+                              ///< source_vocab == target_vocab
   /// If above 0, backward recomputes the activations of all blocks, this many blocks at a time, to
   /// save memory. 0 keeps all activations. A model folder does not store it.
   int64_t recompute = 0;

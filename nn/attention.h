@@ -14,7 +14,8 @@ struct MultiHeadAttentionOptions {
   int64_t kv_heads = 0;   ///< number of key/value heads, a divisor of `heads`; 0 means `heads`
   int64_t key_dim = 0;    ///< size of each head's queries and keys; 0 means dim / heads
   int64_t value_dim = 0;  ///< size of each head's values; 0 means dim / heads
-  int64_t rotary = 0;     ///< if > 0: use rotary positions, for at most this many tokens
+  int64_t rotary = 0;     ///< if > 0: use rotary positions, for at most this many tokens; requires
+                          ///< an even key_dim
   RotaryOptions frequencies = {};  ///< frequencies of the rotary positions
   /// The table `positions` of another layer, (rotary, key_dim), to share. If undefined, the layer
   /// computes its own table.

@@ -33,8 +33,8 @@ Tensor trunc_normal(const Shape& shape, double mean = 0, double std = 1, double 
 
 ///@{
 /// Values uniform in [-b, b) with b = sqrt(6 / ((1 + a^2) fan_in)), where a is the negative slope
-/// of a leaky ReLU (0 for ReLU). The default a = sqrt(5) is that of torch.nn.Linear and gives b =
-/// 1/sqrt(fan_in). He et al. 2015, arXiv 1502.01852.
+/// of a leaky ReLU (0 for ReLU). The default a = sqrt(5) is that of torch.nn.Linear. It gives
+/// b = 1/sqrt(fan_in). He et al. 2015, arXiv 1502.01852.
 Tensor kaiming_uniform(const Shape& shape, double a = 2.23606797749978969641);
 Initialiser kaiming_uniform();
 ///@}

@@ -42,7 +42,8 @@ class KeyValueCache {
   /// Returns, for each token of x, the features of the token before it: (B, T, dim), for blocks
   /// with token_shift. x (B, T, dim) is the input of a sublayer for the next T tokens; sublayer 0
   /// is attention, 1 the MLP. Features before the first token of a sequence are 0. Saves the last
-  /// token of x for the next call with the same sublayer.
+  /// token of x for the next call with the same sublayer. Throws Error if gradients are being
+  /// recorded.
   Tensor previous_tokens(size_t sublayer, const Tensor& x);
   /// Replaces each sequence i by the old sequence rows[i]; rows (B) int64.
   void reorder(const Tensor& rows);

@@ -86,8 +86,7 @@ struct Dropout {
 struct MLPOptions {
   int64_t hidden = 0;                        ///< hidden size; 0 means 4 * dim
   Activation activation = Activation::gelu;  ///< activation of the hidden layer
-  bool gated = false;                        ///< compute the hidden layer as activation(a) * b, [a,
-                                             ///< b] = fc(x)
+  bool gated = false;                        ///< hidden layer is activation(a) * b, [a, b] = fc(x)
   bool bias = true;                          ///< add biases in fc and proj
   double dropout = 0;                        ///< dropout probability of the output
   double hidden_dropout = 0;                 ///< dropout probability of the hidden layer

@@ -9,8 +9,8 @@ namespace gradus::internal {
 /// While a Loading exists, modules that this thread creates run no initialisers: parameters that
 /// have one are zeros, and parameters with a constant initial value have that value. These
 /// parameters may have at most `elements` elements in total, so that a damaged configuration cannot
-/// make them much larger than its weights file. Buffers and parameters made from an existing tensor
-/// are not counted.
+/// make them much larger than its weights file. Parameters made from an existing tensor are not
+/// counted, nor are buffers.
 class Loading {
  public:
   explicit Loading(int64_t elements);

@@ -73,9 +73,9 @@ class Module {
   /// Converts parameters and floating-point buffers in place, so that all handles to them see the
   /// new dtype, and clears the gradients of the converted tensors. If `dtype` is bfloat16 or int8,
   /// converts and freezes only weights marked by compressible(), such as those of Linear and
-  /// Embedding (but not if another layer registers them without the mark); the model can then be
-  /// used for inference, or to train other layers around these weights. If a tensor cannot be
-  /// converted, changes nothing and throws Error, which names the tensor.
+  /// Embedding. A weight that another layer registers without the mark keeps its dtype. The model
+  /// can then be used for inference, or to train other layers around the converted weights. If a
+  /// tensor cannot be converted, changes nothing and throws Error, which names the tensor.
   void to(Dtype dtype);
 
   /// Returns the update of this linear layer, or null if it has none; see add_lora().

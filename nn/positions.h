@@ -23,8 +23,8 @@ inline auto sinusoidal_table(int64_t length, int64_t dim) {
 /// `high_turns` times is unchanged. Frequencies in between are interpolated (Llama Team 2024, arXiv
 /// 2407.21783).
 struct RotaryOptions {
-  double theta = 1e4;              ///< before scaling, pair i of D features rotates by
-                                   ///< theta^(-2i/D) radians per token
+  double theta = 1e4;              ///< before scaling, pair i of `dim` features rotates by
+                                   ///< theta^(-2i/dim) radians per token
   double factor = 1;               ///< divides the slowest frequencies; 1 means no scaling
   double low_turns = 1;            ///< pairs with fewer rotations are slowed by the whole factor
   double high_turns = 4;           ///< pairs with more rotations are unchanged

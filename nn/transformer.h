@@ -30,7 +30,8 @@ struct BlockOptions {
   bool norm_first = true;     ///< true: pre-norm; false: post-norm
   NormKind norm = NormKind::layer;  ///< kind of ln1, ln2 and ln3: LayerNorm or RMSNorm
   double eps = 1e-5;                ///< added by the norms to the variance or mean square
-  int64_t rotary = 0;               ///< if > 0: use rotary positions, for at most this many tokens
+  int64_t rotary = 0;               ///< if > 0: use rotary positions, for at most this many tokens;
+                                    ///< requires an even head size
   RotaryOptions frequencies = {};   ///< frequencies of the rotary positions
   Tensor positions = {};            ///< table to share, see MultiHeadAttentionOptions
   int64_t window = 0;               ///< window of causal attention, see MultiHeadAttentionOptions

@@ -25,7 +25,8 @@ class ElementwiseOptimizer : public GroupOptimizer {
     const T* grad;            ///< their gradient before clipping
     T* state[max_state];      ///< in the order of the constructor's `states`; null after the last
     double lr, weight_decay;  ///< those of the group; lr includes lr_scale
-    double grad_scale;        ///< for clipping: the rule must multiply gradients by this
+    double grad_scale;        ///< for clipping: the rule must multiply gradients by this, unless
+                              ///< it reads only their signs
     int64_t step;             ///< number of this update of the parameter, from 1
   };
 

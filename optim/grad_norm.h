@@ -10,9 +10,9 @@ namespace gradus::optim {
 double grad_norm(const std::vector<Tensor>& params);
 
 /// Scales the gradients by min(1, max_norm / (norm + 1e-6)) and returns the norm before scaling.
-/// Gradients that change are replaced by new tensors. If the norm is NaN, all gradients become NaN.
-/// Throws Error unless max_norm > 0. Optimizer::step with max_grad_norm clips within the update
-/// instead and leaves the gradients unchanged.
+/// Unless the factor is 1, each gradient is replaced by a new tensor. If the norm is NaN, all
+/// gradients become NaN. Throws Error unless max_norm > 0. Optimizer::step with max_grad_norm clips
+/// within the update instead and leaves the gradients unchanged.
 double clip_grad_norm(const std::vector<Tensor>& params, double max_norm);
 
 namespace internal {

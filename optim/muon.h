@@ -17,8 +17,9 @@ struct MuonOptions {
   double weight_decay = 0;  ///< each step multiplies p by 1 - lr * weight_decay
   bool cautious = false;    ///< decay only the elements that the update moves towards 0
   int64_t steps = 5;        ///< number of Newton-Schulz steps
-  /// round operands of Newton-Schulz's products to bfloat16, as Jordan does, for float32 parameters
-  /// and if has_bfloat16_products(); this changes an update by a few percent
+  /// Round the operands of the Newton-Schulz products of float32 parameters to bfloat16, as Jordan
+  /// does. This changes an update by a few percent. It has no effect unless
+  /// has_bfloat16_products().
   bool bfloat16 = false;
 };
 

@@ -8,7 +8,7 @@ namespace gradus {
 struct GradcheckOptions {
   double eps = 1e-6;   ///< added to and subtracted from an element
   double atol = 1e-5;  ///< absolute tolerance
-  double rtol = 1e-3;  ///< relative tolerance, a factor of |numeric|
+  double rtol = 1e-3;  ///< relative tolerance, a factor of the central difference's magnitude
 };
 /// The type of a function to check: it maps inputs to outputs.
 using TensorFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
@@ -21,11 +21,11 @@ struct GradcheckResult {
   explicit operator bool() const { return ok; }
 };
 
-/// Compares f's gradients with the central difference (f(x + eps) - f(x - eps)) / (2 eps), element
-/// by element, for every floating-point output and every input that requires grad. Two values agree
-/// if |analytic - numeric| <= atol + rtol |numeric|. f must depend on nothing but its inputs.
-/// Throws Error if no input requires grad, or if one that does is not float64 or has elements that
-/// share memory.
+/// Compares each gradient g that backward computes for f with the central difference c =
+/// (f(x + eps) - f(x - eps)) / (2 eps), element by element, for every floating-point output and
+/// every input that requires grad. They agree if |g - c| <= atol + rtol |c|. f must depend on
+/// nothing but its inputs. Throws Error if no input requires grad, or if one that does is not
+/// float64 or has elements that share memory.
 GradcheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options = {});
 

@@ -17,10 +17,10 @@ struct StackedMatrices {
 
 /// Copies each tensor of `state` into the tensor with the same name in `target`. If a tensor has
 /// several names in `target`, `state` need contain only one of them. If a name is missing,
-/// unexpected or given twice, or if a tensor has the wrong shape or dtype, changes nothing and
-/// throws one Error. Its message begins with `op` and lists all problems, with at most ten names
-/// per kind of problem. If `strict` is false, missing and unexpected names are ignored. `state` may
-/// share memory with `target`: the values before the call are copied.
+/// unexpected or given twice, or if a tensor is undefined or has the wrong shape or dtype, changes
+/// nothing and throws one Error. Its message begins with `op` and lists all problems, with at most
+/// ten names per kind of problem. If `strict` is false, missing and unexpected names are ignored.
+/// `state` may share memory with `target`: the values before the call are copied.
 void load_named(const char* op, const NamedTensors& target, const NamedTensors& state,
                 bool strict = true);
 

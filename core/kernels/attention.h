@@ -12,8 +12,8 @@
 
 namespace gradus::kernel {
 
-/// A tensor (batch, heads, time, dim) as a pointer and three strides: element (b, h, t, d) is
-/// data[b * batch + h * head + t * time + d]. data may be null.
+/// A tensor (B, H, T, D) as a pointer and the strides of its first three axes: element (b, h, t, d)
+/// is data[b * batch + h * head + t * time + d]. data may be null.
 template <class T>
 struct Heads {
   T* data = nullptr;
@@ -30,7 +30,7 @@ struct Attention {
   int64_t dim = 0, value_dim = 0;  ///< head size of q and k (dim), and of v and out (value_dim)
   double scale = 1;
   bool causal = false;
-  int64_t window = 0;             ///< the most keys that a query sees; equals `keys` if not causal
+  int64_t window = 0;             ///< the most keys that a query sees; `keys` if there is no limit
   const bool* visible = nullptr;  ///< a mask: true where a query sees a key; or null
   const T* bias = nullptr;        ///< a mask added to the scores; or null. At most one of the two
                                   ///< masks is given

@@ -9,8 +9,8 @@
 
 namespace gradus::kernel::detail {
 
-/// Minimum number of multiplications per chunk of a parallel loop over queries (min_query_work) or
-/// over tiles (min_tile_work).
+/// About the least number of multiply-adds per chunk of a parallel loop over queries
+/// (min_query_work) or over tiles (min_tile_work).
 inline constexpr int64_t min_query_work = int64_t{1} << 16, min_tile_work = int64_t{1} << 19;
 
 template <class T>

@@ -1,10 +1,10 @@
 #pragma once
 // Matrix products with the windows of an image (ProductKernel::window). The windows are the rows of
 // a matrix that is never stored. Its element (r, p) is at rows[r] + places[p] in the padded planes,
-// where rows[r] is the start of window r and places[p] is an offset within the window. Both lists
-// are short. A convolution and its gradient for the image consist of such products, for any stride,
-// dilation and padding. The gradient for the filters consists of products with the transposed
-// matrix.
+// where rows[r] is the start of window r and places[p] is an offset within the window. The arrays
+// `rows` and `places` are short. A convolution and its gradient for the image consist of such
+// products, for any stride, dilation and padding. The gradient for the filters consists of products
+// with the transposed matrix.
 //
 // The composed form is composed_conv2d in core/ops/convolution.cpp, one matmul per filter tap
 // (position in a filter). Other libraries often unfold the image (im2col) and call BLAS; these

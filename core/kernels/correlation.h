@@ -18,7 +18,7 @@ struct WindowAxis {
 
 struct Windows {
   WindowAxis y, x;
-  int64_t taps() const { return y.kernel * x.kernel; }  ///< elements of a window
+  int64_t taps() const { return y.kernel * x.kernel; }  ///< elements of a window, per channel
   int64_t count() const { return y.out * x.out; }       ///< number of windows
   int64_t plane() const { return y.size * x.size; }
 };

@@ -267,12 +267,11 @@ template <class T>
 inline double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
 /// Returns sin x within 2 ulp (1.54) for |x| <= 1e5, and +0 for x = -0. The error grows with |x|.
-/// For |x| >= 1e7 the result is meaningless: use std::sin there.
+/// For |x| >= 6.5e6 the result is meaningless: use std::sin there.
 [[gnu::always_inline]] inline float sin(float x) { return detail::sin_from(x, 0); }
 inline double sin(double x) { return std::sin(x); }
 
-/// Returns cos x within 2 ulp (1.54) for |x| <= 1e5. The error grows with |x| in the same way as
-/// that of sin.
+/// Returns cos x within 2 ulp (1.54) for |x| <= 1e5. For larger |x|, what sin states applies.
 [[gnu::always_inline]] inline float cos(float x) { return detail::sin_from(x, 1); }
 inline double cos(double x) { return std::cos(x); }
 

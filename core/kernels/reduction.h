@@ -3,9 +3,10 @@
 // without a copy.
 //
 // Axes are sorted by stride and merged, which leaves two cases. Rows: the innermost axis is summed
-// over. Columns: the innermost axis is kept, and whole rows are added up. float32 terms are summed
-// in float32 vectors over short blocks, and the block sums are added in double. Long sums are split
-// into pieces for threads. The split depends only on shape and strides.
+// over. Columns: the innermost axis is kept, and whole rows are added up. sum adds float32 elements
+// in float32 vectors over short blocks, and the block sums in double. mean, var, std_dev and norm
+// convert each element to double. Long sums are split into pieces for threads. The split depends
+// only on shape and strides.
 
 #include <type_traits>
 
@@ -230,8 +231,8 @@ void reduce_columns(const SumPlan& plan, const X* x, Y* y, const Term& term, con
   });
 }
 
-/// Computes y[k] = finish(sum of term(x_i, k) over the elements i of output k), summed in Acc. y is
-/// contiguous, and k is the offset of the output in y.
+/// Computes y[k] = finish(sum of term(x_i, k) over the elements i of output k). The sum has type
+/// Acc. y is contiguous, and k is the offset of the output in y.
 template <class Acc, class X, class Y, class Term, class Finish>
 void reduce(const SumPlan& plan, const X* x, Y* y, const Term& term, const Finish& finish) {
   if (plan.kept.numel() * plan.reduced.numel() * plan.inner == 0) {

@@ -23,7 +23,7 @@ int64_t rows_per_chunk(int64_t n) {
 inline constexpr int64_t softmax_block = 2048;
 
 /// log(sum_j exp(x_j)) as the sum of two parts: the largest x_j and the rest. In a single number,
-/// the rest would be rounded away next to a large maximum: for example, seven equal logits of 1e9
+/// the rest would be rounded away next to a large maximum: in float32, seven equal logits of 1e9
 /// would get log-probability 0 instead of -log(7).
 template <class T>
 struct LogSumExp {

@@ -53,9 +53,9 @@ struct ConvTranspose2dOptions {
 /// `weight` counts them from 0 in each group. Shapes: x (N, C, H, W), weight (C, O / groups, h, w),
 /// bias (O) or undefined -> (N, O, H', W'), with
 /// H' = (H - 1) s - 2 p + d (h - 1) + output_padding + 1 and W' likewise. Throws Error if shapes or
-/// dtypes do not match, if an option is outside conv2d's limits, if output_padding is negative or
-/// not below the larger of stride and dilation, if H, W, H' or W' is below 1, and if the result is
-/// too large.
+/// dtypes do not match, if the weight is empty, if an option is outside conv2d's limits, if
+/// output_padding is negative or not below the larger of stride and dilation, if H, W, H' or W' is
+/// below 1, and if the result is too large.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dOptions& options = {});
 

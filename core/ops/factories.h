@@ -25,9 +25,9 @@ Tensor full_like(const Tensor& x, double value);
 /// Returns a tensor of rank 0 that holds `value`.
 Tensor scalar(double value, Dtype dtype = float32);
 /// Returns start, start + step, ... up to but excluding end. If the arguments are not integers,
-/// rounding may add a value close to end. Throws Error if step is 0 or leads away from end, if
-/// start, end or step is not finite, or if the dtype is int64 and one of the three is not an
-/// integer in int64's range.
+/// rounding may add or omit a value close to end. Throws Error if step is 0 or leads away from end,
+/// if there are too many elements, if start, end or step is not finite, or if the dtype is int64
+/// and one of the three is not an integer in int64's range.
 Tensor arange(double start, double end, double step = 1, Dtype dtype = int64);
 /// Returns 0, 1, ..., end - 1 as int64.
 inline Tensor arange(int64_t end) { return arange(0, static_cast<double>(end)); }

@@ -11,8 +11,8 @@ enum class Reduction { mean, sum, none };
 struct CrossEntropyOptions {
   Reduction reduction = Reduction::mean;  ///< how the losses are reduced
   int64_t ignore_index = -100;            ///< class indices with this value are ignored
-  double label_smoothing = 0;             ///< eps: targets t (one-hot for indices) become
-                                          ///< (1 - eps) t + eps/C
+  double label_smoothing = 0;             ///< eps: with C classes, targets t (one-hot for
+                                          ///< indices) become (1 - eps) t + eps/C
   Tensor class_weights = {};              ///< a factor per class, (C); 1 if undefined
 };
 /// Returns -sum_c target_c log softmax(logits)_c over the last axis. logits is (..., C). targets
@@ -89,13 +89,13 @@ Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
 struct BCEWithLogitsOptions {
   Reduction reduction = Reduction::mean;  ///< how the losses are reduced
   Tensor weights = {};  ///< a factor per element, broadcast to the logits; 1 if undefined
-  /// Factor w of the positive term, t log sigmoid(x), broadcast to the logits; 1 if undefined. With
-  /// w = (number of negatives) / (number of positives), positives and negatives have the same total
-  /// weight.
+  /// Factor w of the term t log sigmoid(x), for logits x and targets t. Broadcast to the logits; 1
+  /// if undefined. With w = (number of negatives) / (number of positives), positives and negatives
+  /// have the same total weight.
   Tensor positive_weights = {};
 };
 /// Returns -(w t log sigmoid(x) + (1-t) log(1 - sigmoid(x))) for logits x, targets t and w =
-/// positive_weights, multiplied by `weights`. Large |x| do not overflow. Where x is infinite and
+/// positive_weights, multiplied by `weights`. Large |x| cause no overflow. Where x is infinite and
 /// sigmoid(x) equals t, the loss is 0, not NaN. Reduction::mean divides by the number of elements,
 /// not by the sum of the weights.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,

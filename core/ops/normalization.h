@@ -19,7 +19,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-6);
 /// The output of batch_norm, and the mean and variance used to normalise.
 struct BatchNormOutput {
-  Tensor y;          ///< normalised x, of x's shape
+  Tensor y;          ///< the result, of x's shape
   Tensor mean, var;  ///< (C), outside the graph; the divisor of var is the number of elements per
                      ///< channel
 };

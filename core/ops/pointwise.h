@@ -43,6 +43,7 @@ Tensor maximum(const Tensor& x, double bound);
 Tensor minimum(const Tensor& x, double bound);
 ///@}
 /// Returns x clamped to [low, high]. NaN stays NaN. The gradient flows where low <= x <= high.
+/// Throws Error unless low <= high.
 Tensor clamp(const Tensor& x, double low, double high);
 
 ///@{

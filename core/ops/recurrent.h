@@ -31,10 +31,10 @@ Tensor rnn_cell(const Tensor& x_gates, const Tensor& h_gates,
 /// x_gates + h_gates after their activation: tanh for g, sigmoid for the others. Hochreiter &
 /// Schmidhuber 1997; Gers, Schmidhuber, Cummins 2000.
 RecurrentState lstm_cell(const Tensor& x_gates, const Tensor& h_gates, const Tensor& c);
-/// Returns h' = (1 - z) n + z h for h (B, H), with r = sigmoid(x_r + h_r), z = sigmoid(x_z + h_z)
-/// and n = tanh(x_n + r h_n), where x_r, h_r, ... are the gates in x_gates and h_gates. Cho et al.
-/// 2014, arXiv 1406.1078, multiply by r before the product of h and the weights; this op multiplies
-/// by r after that product, as PyTorch and cuDNN do.
+/// Returns h' = (1 - z) n + z h for h (B, H). x_gates contains x_r, x_z and x_n, and h_gates
+/// contains h_r, h_z and h_n. From these, r = sigmoid(x_r + h_r), z = sigmoid(x_z + h_z) and n =
+/// tanh(x_n + r h_n). Cho et al. 2014, arXiv 1406.1078, multiply by r before the product of h and
+/// the weights; this op multiplies by r after that product, as PyTorch and cuDNN do.
 Tensor gru_cell(const Tensor& x_gates, const Tensor& h_gates, const Tensor& h);
 
 namespace core {

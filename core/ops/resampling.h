@@ -13,8 +13,8 @@ struct MaxPool2dOptions {
 /// Returns the maximum of each window of `kernel` pixels. The output has height
 ///   H' = floor((H + 2 padding - dilation (kernel - 1) - 1) / stride) + 1, and width W' likewise.
 /// The maximum is NaN if the window contains a NaN. The gradient flows to the first occurrence of
-/// the maximum, or to the last NaN. Throws Error if a window is larger than the padded image,
-/// or if the dilation of a kernel larger than 1 is larger than the image.
+/// the maximum, or to the last NaN. Throws Error if a window is larger than the padded image or,
+/// along an axis where the kernel is larger than 1, if the dilation is larger than the image.
 Tensor max_pool2d(const Tensor& x, Size2d kernel, const MaxPool2dOptions& options = {});
 
 struct AvgPool2dOptions {
@@ -39,10 +39,10 @@ struct InterpolateOptions {
   bool align_corners = false;
 };
 /// Returns x resized to `size`, as in PyTorch. Along an axis resized from n to m pixels, nearest
-/// copies pixel floor(i r) to pixel i, where r = n / m. Both r and the product i r are rounded to
-/// float32, so this may be a neighbour of pixel floor(i n / m). Along each axis, bilinear
-/// interpolates between the two nearest pixel centres; beyond the outermost centre it copies the
-/// outermost pixel. Neither mode antialiases when the image shrinks.
+/// copies pixel floor(i r) to pixel i, where r = n / m. Both r and i r are rounded to float32, so
+/// floor(i r) may differ from floor(i n / m) by 1. Along each axis, bilinear interpolates between
+/// the two nearest pixel centres; beyond the outermost centre it copies the outermost pixel.
+/// Neither mode antialiases when the image shrinks.
 Tensor interpolate(const Tensor& x, Size2d size, const InterpolateOptions& options = {});
 
 }  // namespace gradus

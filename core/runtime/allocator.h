@@ -3,8 +3,8 @@
 // training loop with fixed shapes soon allocates nothing more from the system. malloc would return
 // large blocks to the system, and each new use of them would cost one page fault per page.
 //
-// Live and cached memory together stay below 5/4 of the recent peak of live memory plus 16 MB, even
-// if shapes vary from step to step. "Recent" covers the last few dozen training steps: the time in
+// Live and cached memory together stay below 16 MB + 5/4 of the recent peak of live memory, even if
+// shapes vary from step to step. "Recent" covers the last few dozen training steps: the time in
 // which the bytes freed add up to 64 to 128 times the peak. If a small model runs after a large
 // one, the memory of the large one returns to the system after that time. release_cached_memory()
 // returns it at once.

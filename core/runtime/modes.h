@@ -64,9 +64,9 @@ struct EvalMode : core::ModeScope {
 };
 
 /// While it exists, this thread checks the ops that it records outside of backward, and the
-/// gradients that backward rules compute. An op that computes a NaN or an infinity from finite
-/// values, forward or backward, throws Error with the op's name. The outputs of where and
-/// masked_fill are not checked.
+/// gradients that backward rules compute. Throws Error with the op's name if an op computes a NaN
+/// or an infinity from finite inputs, or its rule does so from finite output gradients. The outputs
+/// of where and masked_fill are not checked.
 struct AnomalyMode : core::ModeScope {
   [[nodiscard]] AnomalyMode() : ModeScope(&core::Modes::anomaly, true) {}
 };
@@ -76,9 +76,10 @@ struct AnomalyMode : core::ModeScope {
 /// the scope has ended. With AVX512_BF16 this is nearly twice as fast; in a build without it, the
 /// scope has no effect (see has_bfloat16_products()).
 ///
-/// These do not round: attention kernels, Muon, most products of a matrix and one vector, products
-/// of a few rows with a compressed weight, and convolutions other than of patches. Patches are
-/// adjacent windows of at least 2 x 2 pixels that cover the image, without padding or groups.
+/// The scope has no effect on attention kernels, Newton-Schulz steps (see MuonOptions::bfloat16),
+/// most products of a matrix and one vector, products of a few rows with a compressed weight, and
+/// convolutions other than of patches. Patches are adjacent windows of at least 2 x 2 pixels that
+/// cover the image, without padding or groups.
 struct Bfloat16Products : core::ModeScope {
   [[nodiscard]] explicit Bfloat16Products(bool on = true) : ModeScope(&core::Modes::bfloat16, on) {}
 };

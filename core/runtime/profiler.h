@@ -18,11 +18,12 @@ struct ProfileRow {
   double flops = 0, bytes = 0;  ///< FLOPs of matrix products; bytes moved, as reported by the op
 };
 
-/// While it exists, records the time of each op and each backward rule that this thread runs. If an
-/// op calls other ops, their time counts towards the outer op. The forward time of views, copies,
-/// conversions, in-place methods and factories of constants is not recorded, since they open no
-/// ProfileScope. If several profiles exist, only the newest records. Profiles may end in any order,
-/// on the thread that created them. Example:
+/// While it exists, records the time of the ops and backward rules that this thread runs, as
+/// measured by their ProfileScopes. The time of a scope inside another counts towards the outer
+/// one. Ops without a scope, such as stack and median, appear as the ops that they call. The
+/// forward time of views, copies, conversions, in-place methods and factories of constants is not
+/// recorded. If several profiles exist, only the newest records. Profiles may end in any order, on
+/// the thread that created them. Example:
 ///   Profile profile;  train_step();  std::puts(profile.table().c_str());
 class Profile {
  public:

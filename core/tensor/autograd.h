@@ -2,10 +2,10 @@
 // Autograd: the graph that ops record, and the interface of backward rules.
 //
 // An op computes its outputs, then calls record(name, outputs, inputs, saves, rule). The rule is
-// written with differentiable ops on tensors, at least where Backward::create_graph() is true. The
-// pass then records these ops, so gradients of gradients need no more code. (For fused ops, see
-// record_fused().) Nodes are numbered in the order of recording, so an op's node has a larger
-// number than the nodes of its inputs, and backward runs nodes in descending order.
+// written with differentiable ops on tensors, at least where Backward::create_graph() is true:
+// there, the pass records the rule's ops, so gradients of gradients need no more code. (For fused
+// ops, see record_fused().) Nodes are numbered in the order of recording, so an op's node has a
+// larger number than the nodes of its inputs, and backward runs nodes in descending order.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -58,8 +58,8 @@ Edge edge_of(const Tensor& x);
 Tensor view_of(const Tensor& x, const Shape& shape, const Shape& strides, int64_t shift = 0);
 
 /// The set of an op's inputs and outputs that its rule reads. Bit i stands for tensor i, and bit 31
-/// for all tensors from 31 on. The graph keeps these tensors for backward. Other tensors are freed
-/// as soon as the forward pass releases them.
+/// for all tensors from 31 on. The graph keeps these tensors and the leaves that require grad for
+/// backward. Other tensors are freed as soon as the forward pass releases them.
 struct Saves {
   uint32_t inputs = 0, outputs = 0;  ///< one bit per tensor
   /// Whether the op's outputs may be infinite, for example masked_fill with an infinite value. If
@@ -79,7 +79,8 @@ inline constexpr Saves saves_inputs_and_output{~0u, ~0u};
 constexpr Saves saves_input(int i) { return {1u << i, 0}; }
 
 /// The argument of a backward rule: returns the op's saved tensors and output gradients, and
-/// receives its input gradients. Every method throws Error if the op has no i-th input or output.
+/// receives its input gradients. Methods with a parameter i throw Error if the op has no i-th input
+/// or output.
 class Backward {
  public:
   /// Returns the i-th input, connected to the graph. Throws Error if the input was not saved, or if
@@ -120,8 +121,9 @@ using Rule = std::function<void(Backward&)>;
 /// same function from inputs to outputs, written with basic ops.
 using Composed = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
-/// A recorded op. It owns the nodes of its inputs and the tensors that its rule reads, but not the
-/// op's outputs: if the rule reads an output, the node saves a detached alias of it.
+/// A recorded op. It owns the nodes and leaves that its edges lead to and the tensors that its rule
+/// reads, but not the op's outputs: if the rule reads an output, the node saves a detached alias of
+/// it.
 class Node : public std::enable_shared_from_this<Node> {
  public:
   const char* name() const { return name_; }                 ///< the op's name, for messages

@@ -33,9 +33,9 @@ class Dim {
 ///   gru: expected x (B, T, 64), got (3, 4)
 void check_shape(const char* op, const char* what, const Tensor& x,
                  std::initializer_list<Dim> dims);
-/// Throws Error unless x is float32 or float64.
+/// Throws Error unless x, which must be defined, is float32 or float64.
 void check_floating(const char* op, const Tensor& x);
-/// Throws Error unless a and b have the same dtype.
+/// Throws Error unless a and b, which must be defined, have the same dtype.
 void check_same_dtype(const char* op, const Tensor& a, const Tensor& b);
 
 }  // namespace core

@@ -19,8 +19,8 @@ namespace gradus::internal {
 bool all_finite(const std::vector<Tensor>& tensors);
 
 /// Walks the graph from the outputs passed to seed(), nodes with larger numbers first, and sums the
-/// gradients of each node and leaf. backward() accumulates these sums in the leaves' .grad. grad()
-/// visits only paths that lead to its inputs, and collects the gradients of the inputs.
+/// gradients of each node and leaf. backward() accumulates a leaf's sum in its .grad. grad() visits
+/// only paths that lead to its inputs, and collects the gradients of the inputs.
 ///
 /// In backward(), gradients of a leaf without hooks are added to its .grad directly. Gradients of a
 /// leaf with hooks are summed in a separate tensor. After the last node that uses the leaf has run,

@@ -126,7 +126,8 @@ class Tensor {
   Tensor operator[](int64_t index) const { return select(0, index); }
   /// Copies the entries along the first axis at the positions in `index`, an int64 tensor of any
   /// shape. The result's shape is the shape of `index` followed by this shape without its first
-  /// axis. For example, if C is an embedding table, C[ids] are the embeddings of `ids`.
+  /// axis. For example, if C is an embedding table, C[ids] are the embeddings of `ids`. Throws
+  /// Error if a position is negative or too large.
   Tensor operator[](const Tensor& index) const;
   /// Broadcasts to `shape` without a copy. -1 in `shape` keeps the size of that axis.
   Tensor expand(const Shape& shape) const;
@@ -248,11 +249,11 @@ class Tensor {
   void backward(const Tensor& gradient = {}, bool retain_graph = false) const;
   /// Registers `hook`, to be called with this tensor's gradient in each backward pass, once the
   /// gradient is complete and before the backward rules of earlier ops run. Then the gradient is
-  /// passed on or, for a leaf, accumulated in grad(). If the hook returns a defined tensor or
-  /// writes in place, the result replaces the gradient. The hooks of a tensor run in the order of
-  /// registration. Returns an id for remove_hook. Throws Error if this tensor does not require
-  /// grad, or if the hook is empty or captures this tensor (a tensor and a hook that refer to each
-  /// other would never be freed).
+  /// passed on or, for a leaf, accumulated in grad(). The hook can replace the gradient by
+  /// returning a defined tensor, or by writing to its argument in place. The hooks of a tensor run
+  /// in the order of registration. Returns an id for remove_hook. Throws Error if this tensor does
+  /// not require grad, or if the hook is empty or captures this tensor (a tensor and a hook that
+  /// refer to each other would never be freed).
   int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
   /// Removes a hook. Does nothing if the id is unknown.
   void remove_hook(int64_t id) const;

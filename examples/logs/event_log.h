@@ -7,8 +7,8 @@
 
 namespace gradus {
 
-/// A log in the format of TensorBoard: a file of records, each with values of one step. Records
-/// stay in memory until flush().
+/// A log in the format of TensorBoard: a file of records. The first contains the format's version,
+/// each other record values of one step. Records stay in memory until flush().
 class EventLog {
  public:
   /// The file's name. TensorBoard reads the files whose names contain "tfevents".

@@ -32,14 +32,15 @@ class LossLog {
   explicit LossLog(std::string folder, bool writes = true)
       : folder_(std::move(folder)), writes_(writes) {}
 
-  /// Replaces the rows by those of loss.csv up to `step`, or by none if the file does not exist. A
-  /// run resumed at `step` will write the later rows again. Throws Error, naming the line, on a
+  /// Replaces the rows by those of loss.csv up to `step`, or by none if the file cannot be opened.
+  /// A run resumed at `step` will write the later rows again. Throws Error, naming the line, on a
   /// malformed row or header.
   void read_up_to(int64_t step);
   /// Sets best() to the value stored in a resumed run's checkpoint, because loss.csv may lack the
   /// best row.
   void set_best(Best best) { best_ = best; }
-  /// Appends a row, rounded to the precision of loss.csv, and writes loss.csv.
+  /// Appends a row, rounded to the precision of loss.csv, and writes loss.csv. Throws Error on
+  /// failure.
   void add(Row row);
   /// Returns the first step with the lowest validation loss, or nullopt if there is none.
   const std::optional<Best>& best() const { return best_; }

@@ -21,8 +21,8 @@ Tensor logits_of(const models::GPT& model, const Tensor& hidden, const Tensor& i
 
 /// Returns the answer about a text: the attention weights; "next", the next-token logits after
 /// token q.at; and "lens". The lens gives, for each of the last 24 tokens, the most likely next
-/// token according to the embedding and to the output of each block ("logit lens", nostalgebraist
-/// 2020).
+/// token and its probability, according to the embedding and to the output of each block ("logit
+/// lens", nostalgebraist 2020).
 std::string probe(const models::GPT& model, const models::Tokenizer& tokens, const Question& q);
 /// Returns the answer about a text without "next" and "lens".
 std::string probe(const Question& q, const AttentionOf& attention);

@@ -47,9 +47,9 @@ class RunPage {
 
   /// Answers the questions in the queue with probe(). While the run is paused after `step` steps,
   /// waits until it continues or is interrupted(). If the run is not paused and `always` is false,
-  /// answers only while the time spent on the page is at most 0.2 seconds or affordable(0.01). The
-  /// other questions wait for later calls, for at most 10 seconds. Returns the changes of the
-  /// learning rate that the reader has asked for since the last call.
+  /// answers only while at most 0.2 seconds have been spent on the page or affordable(0.01) is
+  /// true. The other questions wait for later calls, for at most 10 seconds. Returns the changes of
+  /// the learning rate that the reader has asked for since the last call.
   std::vector<Rate> answer(int64_t step, const Probe& probe, bool always = false);
   /// Returns how many seconds answer() has spent in pauses since the last call of this function.
   double paused_seconds() { return std::exchange(paused_seconds_, 0); }

@@ -22,8 +22,8 @@ class RunView {
   /// Replaces the events by those up to step `last` in steps.csv, loss.csv and page.jsonl. Skips
   /// missing files, incomplete lines, and lines without a step.
   void read(int64_t last);
-  /// Reads the events again if the files have changed. If the files cannot be read any more, keeps
-  /// the events, and since() says so in "note".
+  /// Reads the events again if the files have changed. If none of the files can be read any more,
+  /// keeps the events, and since() says so in "note".
   void refresh();
 
   void add(const StepLog::Row& row);

@@ -25,7 +25,7 @@ HeatMap confusion_map(std::string path, const Tensor& counts,
 /// iteration. For constant features they are 0.
 Tensor principal_plane(const Tensor& features);
 
-/// Returns a scatter plot of principal_plane(features) with one mark per class. labels is (N)
+/// Returns a scatter plot of principal_plane(features) with one series per class. labels is (N)
 /// int64. A class of drawn shapes (see shapes.h) is marked by its shape in its colour. A class
 /// whose name is one character, one terminal column wide, is marked by that character.
 Picture embedding_plane(std::string path, const Tensor& features, const Tensor& labels,

@@ -50,7 +50,8 @@ std::string draw_picture(const HeatMap& map);
 /// Writes the points of the curves as a CSV file with columns name, x, y. Throws Error on failure.
 void write_csv(const std::string& path, const Picture& picture);
 /// Draws the picture. If that fails, writes its values to NAME.csv instead of NAME.png. Returns a
-/// line to print: the file and, for a CSV file, why drawing failed. Throws Error if both fail.
+/// line to print: the file and, for a CSV file, why drawing failed. Throws the errors of
+/// check_heat_map, and Error if both fail.
 std::string draw_or_write(const Picture& picture);
 std::string draw_or_write(const HeatMap& map);
 /// Draws the images or, if that fails, writes them without text. Returns a line to print. Throws

@@ -1,5 +1,5 @@
 #pragma once
-// Error reporting for all programs.
+// Error reporting for command-line programs.
 
 #include <functional>
 #include <string>

@@ -77,10 +77,9 @@ class Flags {
   std::string to_json() const;
   /// Sets the stored flags from `json`, a result of to_json() that was read from the file `where`.
   /// Throws Error, naming the file and the flag, if a flag is missing (except flags of
-  /// added_later()), unknown, of another type, or outside its limits. If the command line gives a
-  /// flag another value than the file, uses the value of the command line if the flag is in
-  /// `may_change`, and otherwise throws Error. Returns the changes, for example "--lr from 0.001 to
-  /// 0.0005".
+  /// added_later()), unknown, of another type, or outside its limits. Flags in `may_change` keep
+  /// their values from the command line. Also throws Error if the command line gives any other flag
+  /// another value than the file. Returns the changes, for example "--lr from 0.001 to 0.0005".
   std::vector<std::string> restore(const std::string& json, const std::string& where,
                                    const std::vector<std::string>& may_change);
   /// Calls read(), which sets the flags' variables from the file `where`. Treats flags on the

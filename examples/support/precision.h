@@ -1,5 +1,5 @@
 #pragma once
-// The flag --precision of all programs that run a model.
+// The flag --precision: the precision of matrix products.
 
 #include <cstdio>
 

@@ -26,8 +26,8 @@ struct TokenizerOptions {
 void add_tokenizer_flags(Flags& flags, TokenizerOptions& options);
 
 /// Loads the tokenizer from the folder `begins_with` or, if that is empty, from the folder that the
-/// options name. If they name a kind instead, builds a tokenizer from `text` with the given special
-/// tokens. Throws the error of options.folder().
+/// options name. If neither names a folder, builds a tokenizer of the options' kind from `text`,
+/// with the given special tokens. Throws the error of options.folder().
 std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& options,
                                                   const std::string& begins_with,
                                                   const std::string& text,

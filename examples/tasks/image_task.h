@@ -1,6 +1,6 @@
 #pragma once
-// Code shared by all programs that train on images: augmented batches, which are prepared during
-// the previous step, and evaluation.
+// Code shared by programs that train on images: augmented batches, which are prepared during the
+// previous step, and evaluation.
 
 #include <functional>
 #include <limits>
@@ -39,7 +39,8 @@ class ImageTask : public Task {
   Evaluation validation() override;
 
  protected:
-  /// The views of a batch. Each contains the same images, normalised, with their labels and ids.
+  /// The views of a batch. Each contains the same images, perhaps augmented, and normalised, with
+  /// their labels and ids.
   using Views = std::vector<models::ImageBatch>;
 
   /// Reads the images. `views` is the number of views per image in a batch; each is augmented
@@ -50,9 +51,9 @@ class ImageTask : public Task {
 
   /// Returns batch number `index` of a step. It depends only on step, index and seed.
   Views views(int64_t step, int64_t index) { return batches_.at(step, index); }
-  /// Returns the score of the model on a batch. Ids are indices within the split. In estimate() and
-  /// validation(), the batch has at most --batch images. If there are several views per image, they
-  /// are augmented, in the same way at every evaluation; if there is one, it is not augmented.
+  /// Returns the score of the model on a batch. Ids are indices within the split. estimate() and
+  /// validation() pass at most --batch images. They augment the images only if there are several
+  /// views per image, in the same way at every call.
   virtual Score score(Split part, const Views& views) const = 0;
   /// Returns the evaluation of the model on the given batches of a split, without augmentation.
   /// Each batch is a tensor of image ids (B).

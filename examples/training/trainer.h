@@ -69,7 +69,7 @@ class Trainer {
   const Ranks& ranks_;
   const TaskInfo info_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  optim::ShardedOptimizer* sharded_ = nullptr;   // the optimiser, with --shard-optimizer
+  optim::ShardedOptimizer* sharded_ = nullptr;   // the optimiser, if it is sharded
   std::optional<optim::WeightAverage> average_;  // with --ema
   LossLog losses_;
   StepLog steps_;

@@ -1,5 +1,5 @@
 #pragma once
-// Code shared by all training programs: flags, the run folder, and starting or resuming a run.
+// Code shared by the train_* programs: flags, the run folder, and starting or resuming a run.
 
 #include <cstdint>
 #include <functional>
@@ -19,7 +19,7 @@ namespace gradus {
 /// all other parameters.
 enum class OptimizerKind { adamw, muon };
 
-/// Options of all training programs. Each program sets its own defaults.
+/// Options of the train_* programs. Each program sets its own defaults.
 struct TrainOptions {
   int64_t steps = 2000, accumulate = 1, warmup = 100, decay_steps = 0;
   OptimizerKind optimizer = OptimizerKind::adamw;

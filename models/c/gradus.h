@@ -99,7 +99,7 @@ int gradus_tensor_reshape(const gradus_tensor* tensor, const int64_t* shape, int
                           gradus_tensor** out);
 /// Computes an op with `count` inputs and records it for gradus_backward. The ops and their inputs:
 ///
-///     two tensors, which broadcast: add, sub, mul, div, matmul
+///     two tensors, which broadcast: add, sub, mul, div, matmul (its batch axes)
 ///     one tensor, elementwise: neg, exp, log, sqrt, relu, gelu, silu, tanh, sigmoid
 ///     one tensor, over the last axis: softmax, log_softmax
 ///     one tensor: sum and mean of all elements, transpose of the last two axes

@@ -55,8 +55,8 @@ class BatchOrder {
 ///   for (const auto& [x, y] : train.epoch(3)) ...
 /// Batches are copies. Tensors may have any dtype but bfloat16 and int8. The constructor throws
 /// Error if a tensor is undefined or has rank 0, if the sizes along axis 0 differ or are 2^32 or
-/// more, if the batch size is below 1, or if an epoch would have no batch. An object must be used by
-/// one thread at a time; copies of it are cheap.
+/// more, if the batch size is below 1, or if an epoch would have no batch. An object must be used
+/// by one thread at a time; copies of it are cheap.
 template <size_t N>
 class Batches {
  public:
@@ -71,8 +71,7 @@ class Batches {
   /// Returns batch `step`, counted from 0 across consecutive epochs.
   Batch at(int64_t step) const { return batch(step / size(), step % size()); }
 
-  /// The batches of one epoch, as a range. (Batches itself has no begin(), because each epoch has
-  /// its own order.)
+  /// The batches of one epoch, as a range.
   class Epoch {
    public:
     Epoch(const Batches& batches, int64_t number) : batches_(batches), number_(number) {}

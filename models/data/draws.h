@@ -46,8 +46,8 @@ struct BatchPosition {
 /// Returns the key of a random batch. The key's seed encodes at.seed and the split, and its counter
 /// encodes the step and the index. Row i of the batch is drawn from philox(key, i). Throws Error
 /// unless 1 <= batch <= max_rows, 0 <= step < max_steps and 0 <= index < max_indices. The message
-/// begins with `op` and calls the rows `rows`, for example "windows". Within these ranges, no two
-/// rows of a run share a counter.
+/// begins with `op` and calls the rows `rows`, for example "windows". Different rows with the same
+/// seed and split never share a counter.
 inline RandomKey batch_key(const char* op, const char* rows, const BatchPosition& at) {
   const auto& [split, batch, seed, step, index] = at;
   core::check(batch >= 1 && batch <= max_rows, op, ": expected a batch of 1 to ", max_rows, " ",

@@ -18,7 +18,7 @@
 namespace gradus::models {
 
 /// The order in which one consumer requests batches. A batch is identified by (step, index). In
-/// each step the consumer requests the indices first, first + stride, and so on below per_step.
+/// each step the consumer requests the indices `first`, `first` + stride, ... below per_step.
 struct BatchOrder {
   int64_t per_step = 1;  ///< batches per step, for all consumers together
   int64_t first = 0;     ///< index of this consumer's first batch

@@ -23,7 +23,7 @@ std::string class_names_path(const std::string& dir);
 /// failure.
 void save_image_info(const std::string& dir, const ImageInfo& info);
 /// Reads the ImageInfo of a folder, from images.json or from the files of a Hugging Face folder.
-/// Throws Error, naming the file, if the file is missing or invalid: for example, if a value is not
+/// Throws Error, naming the file, if one is missing or invalid: for example, if a value is not
 /// finite, if a standard deviation is not above 0, if the numbers of means and standard deviations
 /// differ, or if a Hugging Face folder does not scale bytes by 1/255. If a Hugging Face folder does
 /// not normalise, all means are 0 and all standard deviations 1.

@@ -18,16 +18,16 @@ class Server {
  public:
   /// Serves at most `rows` texts at a time. The model must outlive the server.
   explicit Server(const GPT& model, int64_t rows = 32);
-  /// Adds a request and returns its number: 0, 1, 2, and so on. options.on_token and
-  /// options.stop_if are called during step(); options.held is ignored. Throws Error if the prompt
-  /// or an option is invalid; an invalid logit_bias makes step() throw instead.
+  /// Adds a request and returns its number: 0, 1, 2, and so on. step() calls options.on_token and
+  /// options.stop_if, and appends to options.log_probabilities. options.held is ignored. Throws
+  /// Error if the prompt or an option is invalid; an invalid logit_bias makes step() throw instead.
   int64_t add(const std::vector<int64_t>& prompt, const GenerateOptions& options = {});
   /// Samples a token for each text that has a row. Then starts waiting requests in free rows: reads
   /// each prompt and samples the first token. Returns false if all requests are finished. If step()
   /// throws, the server must not be used any more.
   bool step();
-  /// Returns whether the request has finished. Throws Error if there is no such request: add()
-  /// never returned this number, or take() or cancel() removed it.
+  /// Returns whether the request has finished. Throws Error, as take() and cancel() do, if there is
+  /// no such request: add() never returned this number, or take() or cancel() removed it.
   bool finished(int64_t request) const;
   /// Removes a finished request and returns its new tokens. Throws Error if it has not finished.
   std::vector<int64_t> take(int64_t request);

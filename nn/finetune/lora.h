@@ -53,8 +53,8 @@ void add_lora(Module& model, const LoraOptions& options = {});
 
 /// Freezes all parameters and adds a copy of each given update to the linear layer of that name, to
 /// be trained further. Ranks may differ. Throws Error, with nothing changed, if there is no linear
-/// layer of a given name, if a layer already has an update, or if the shapes of an update do not
-/// fit.
+/// layer of a given name, if a layer already has an update or is given two, or if the shapes of an
+/// update do not fit.
 void add_lora_updates(Module& model,
                       const std::vector<std::pair<std::string, LoraUpdate>>& updates);
 

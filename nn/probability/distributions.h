@@ -1,13 +1,13 @@
 #pragma once
 // Probability distributions, one per element of batched parameters.
 //
-// shape() is the shape of the parameters, for Categorical without the axis of classes, and samples
-// have shape sample_shape + shape(). sample() draws from the calling thread's generator and has no
-// gradient. log_prob accepts values that broadcast with the distribution's shape. log_prob, entropy
-// and kl are differentiable. Where a probability is 0 or 1, these three return limits (0 log 0 is
-// 0), never NaN. Infinite terms of kl contribute no gradient. All functions throw Error if
-// parameters or values are outside their domain or have a wrong dtype, or if shapes do not
-// broadcast.
+// shape() is the shape of the parameters, for Categorical without the axis of classes. Samples have
+// shape sample_shape + shape(), where + concatenates shapes. sample() draws from the calling
+// thread's generator and has no gradient. log_prob accepts values that broadcast with shape().
+// log_prob, entropy and kl are differentiable. Where a probability is 0 or 1, these three return
+// limits (0 log 0 is 0), never NaN. Infinite terms of kl contribute no gradient. All functions
+// throw Error if parameters or values are outside their domain or have a wrong dtype, or if shapes
+// do not broadcast.
 
 #include "gradus/core/tensor/tensor.h"
 

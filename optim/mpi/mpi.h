@@ -27,7 +27,7 @@ struct MpiOptions {
 /// When a wait reaches its time limit, the waiting rank asks every other rank which call that rank
 /// has reached. If the waiting ranks then give up (see deadline_seconds), one of them throws Error,
 /// which names the ranks that do not answer or lag behind, and their hosts. Every other rank throws
-/// OtherRankFailed, in this call or its next.
+/// OtherRankFailed, in its current or next call.
 ///
 /// The destructor finalises MPI. If not all processes finalise in time, it returns and leaves
 /// finalising to a detached thread. After a failure as above, or after abort(), it does not

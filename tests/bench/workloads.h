@@ -31,8 +31,8 @@ struct NamedWorkload {
 struct RankSetup {
   optim::Communicator* communicator = nullptr;  ///< null: one rank, one batch per step
   int64_t batches = 1;
-  bool shard_optimizer = false;
-  std::shared_ptr<optim::DataParallel> parallel = {};  ///< set by the workload made last
+  bool shard_optimizer = false;                        ///< requires a communicator
+  std::shared_ptr<optim::DataParallel> parallel = {};  ///< set by the training workload made last
 };
 RankSetup& rank_setup();
 

@@ -1,12 +1,12 @@
 #pragma once
-// The checks that the ops must pass. Each check throws an Error that tells what differs. `inputs`
-// are drawn from a sample of the row: contiguous tensors of float64, int64 or bool.
+// The checks that the ops must pass. A check that fails throws an Error that tells what differs.
+// `inputs` are drawn from a sample of the row: contiguous tensors of float64, int64 or bool.
 
 #include "tests/ops/op_table.h"
 
 namespace gradus::testing {
 
-/// Returns |a - b| / |b|, with both as flat vectors, or |a - b| if b is close to 0. Equal
+/// Returns |a - b| / |b|, with both as flat vectors, or |a - b| if |b| <= 1e-6. Equal
 /// infinities count as equal, and so do two NaNs. Returns infinity if shapes, dtypes, or elements
 /// that are not finite differ.
 double relative_distance(const Tensor& a, const Tensor& b);

@@ -69,8 +69,8 @@ using Propose = std::function<void(Picker&)>;
 /// Proposes a tensor of rank >= 1 and one of its axes.
 inline const Propose one_axis = [](Picker& p) { p.axis(p.any(1).size()); };
 using Apply = Tensors (*)(const Tensors& x, const Ints& i, const Reals& r);
-/// Returns a measure of how far the values are from the points where the op is not smooth or too
-/// steep. Steps where it is below 0.004 are drawn again.
+/// Returns a measure of how far the values are from the points where the op is too steep or not
+/// smooth. Steps where it is below 0.004 are drawn again.
 using Margin = double (*)(const Tensors& x, const Ints& i, const Reals& r);
 
 struct Op {
@@ -183,9 +183,9 @@ inline Tensors sequence(const Ints& i, const Tensors& x) {
 // ---- margins ----
 
 double distance_from(const Tensor& x, double kink);
-double distance_between(const Tensor& a, const Tensor& b);  ///< with broadcasting
-double distance_from_halves(const Tensor& x);               ///< to the nearest multiple of 1/2
-double gap(const Tensor& x, int64_t dim);  ///< smallest distance between two elements along dim
+double distance_between(const Tensor& a, const Tensor& b);  ///< smallest |a - b|, with broadcasting
+double distance_from_halves(const Tensor& x);  ///< smallest distance to a multiple of 1/2
+double gap(const Tensor& x, int64_t dim);      ///< smallest distance between two elements along dim
 double least(const Tensor& x);
 
 }  // namespace gradus::programs

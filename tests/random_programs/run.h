@@ -27,7 +27,8 @@ struct Way {
                                                  ///< detach return theirs
 };
 
-/// Returns a tensor with the values of the leaf.
+/// Returns a tensor with the values of the leaf. Leaves of int64 and bool ignore `dtype` and
+/// `layout`.
 Tensor leaf_tensor(const Leaf& leaf, Dtype dtype, Layout layout);
 
 /// Returns the value of `ref` among the values of all steps. Throws Error if the step has no such

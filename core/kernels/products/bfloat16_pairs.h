@@ -31,7 +31,8 @@ void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t 
                 int64_t pairs, Pair* to);
 
 // Rounds and packs rows [p, p + k) and columns [j, j + cols) of op(B) into ceil(k / 2) rows of 32
-// pairs, padded with zeros. `to` must have space for a multiple of 16 rows.
+// pairs, padded with zeros. `to` must have space for this number of rows, rounded up to a multiple
+// of 16.
 void pack_pairs(const blas::Product<float>& g, int64_t p, int64_t k, int64_t j, int64_t cols,
                 Pair* to);
 

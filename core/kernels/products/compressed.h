@@ -70,7 +70,7 @@ class CompressedProduct {
 /// Converts n elements to bfloat16.
 void compress_to_bfloat16(const float* x, int64_t n, uint16_t* to);
 /// Converts a row of n finite elements to int8. The scale of a block is its largest magnitude /
-/// 127, rounded up so that no value exceeds 127. A scale below 2^-126 becomes 0.
+/// 127, rounded up to a bfloat16 so that no value exceeds 127. A scale below 2^-126 becomes 0.
 void compress_to_int8(const float* x, int64_t n, int8_t* values, uint16_t* scales);
 
 }  // namespace gradus::kernel

@@ -123,8 +123,8 @@ struct RowDots {
   }
 };
 
-/// Returns the dot products that compute p, for a `shape` with operands = matrices for which
-/// choose_product returned row_dots.
+/// Returns the dot products that compute p, a product of matrices in memory. `shape` is its shape,
+/// for which choose_product returned row_dots.
 template <class T>
 RowDots<T> row_dots(const ProductShape& shape, const blas::Product<T>& p) {
   if (shape.dots_with_b()) return {p.m, p.n, p.k, p.a, p.lda, p.b, p.ldb, p.add, p.c, p.ldc, 1};

@@ -37,8 +37,8 @@ class ChatData {
   /// of the arguments are those of TextData::random_batch.
   PackedBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                            int64_t index = 0) const;
-  /// Returns rows first, first + 1, ... (at most `batch`) of the conversations in use, packed in
-  /// order. Throws Error unless 0 <= first < num_rows() and batch > 0.
+  /// Returns up to `batch` consecutive rows, beginning with row `first`. The rows contain the
+  /// conversations in use, in order. Throws Error unless 0 <= first < num_rows() and batch > 0.
   PackedBatch rows(int64_t first, int64_t batch) const;
   /// Returns the number of rows into which the conversations are packed.
   int64_t num_rows() const { return std::ssize(rows_); }

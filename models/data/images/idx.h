@@ -10,13 +10,13 @@
 namespace gradus::models {
 
 /// Reads the bytes of an IDX file as a tensor with the shape stored in the file. The file must have
-/// type 0x08 (unsigned bytes) and one to four axes. Values are from 0 to 255, not scaled, in the
-/// given dtype (not bool). Examples:
+/// type 0x08 (unsigned bytes) and one to four axes. Values are from 0 to 255, not scaled. `dtype`
+/// is float32, float64 or int64. Examples:
 ///   const Tensor images = read_idx("train-images-idx3-ubyte") / 255;          // (60000, 28, 28)
 ///   const Tensor labels = read_idx("train-labels-idx1-ubyte", int64);         // (60000)
-/// gzip files are decompressed. If `path` does not exist, `path`.gz is read. Throws Error, naming
-/// the file and, if it is damaged, the offset of the faulty byte. Even if the header is damaged,
-/// allocates no more values than a file of this size can hold.
+/// gzip files are decompressed. If `path` does not exist, `path`.gz is read. On failure throws
+/// Error, naming the file and, if it is damaged, the offset of the faulty byte. Even if the header
+/// is damaged, allocates no more values than a file of this size can hold.
 Tensor read_idx(const std::string& path, Dtype dtype = float32);
 
 /// Reads images (n, height, width) of one channel and labels (n) from two IDX files, plain or

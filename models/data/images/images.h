@@ -77,18 +77,19 @@ class ImageData {
   /// Returns the images with these ids, (B) int64, as (x / 255 - mean) / std, or as x / 255 if
   /// `stats` is empty. Throws Error on an id out of range, and the errors of normalize.
   ImageBatch batch(const Tensor& ids, const ChannelStats& stats = {}) const;
-  /// Returns images first, first + 1, ..., at most `count` of them. Throws Error if there is no
-  /// image `first`, if count < 1, and on `stats` that do not fit.
+  /// Returns up to `count` consecutive images, beginning with image `first`. Throws Error if there
+  /// is no image `first`, if count < 1, and on `stats` that do not fit.
   ImageBatch range(int64_t first, int64_t count, const ChannelStats& stats = {}) const;
   /// Returns batch number `step`, counted from 0 across consecutive epochs. Each batch contains
   /// `batch` images and may span several epochs. Each epoch contains every image once, in an order
   /// determined by the seed and the epoch. The result depends only on the arguments, so the method
-  /// suits Prefetch and resumed runs.
+  /// suits Prefetch and resumed runs. Throws Error unless 1 <= batch <= 2^20 and 0 <= step < 2^40,
+  /// if there are no images, and on `stats` that do not fit.
   ImageBatch shuffled(int64_t batch, uint64_t seed, int64_t step,
                       const ChannelStats& stats = {}) const;
 
-  /// Returns images first ... first + count - 1 as a data set with ids from 0. Throws Error if they
-  /// are out of range.
+  /// Returns `count` images, beginning with image `first`, as a data set with ids from 0. Throws
+  /// Error if they are out of range.
   ImageData part(int64_t first, int64_t count) const;
   /// Returns the mean and standard deviation of each channel over all images. A constant or almost
   /// constant channel gets std 1. Throws Error if there are no images.

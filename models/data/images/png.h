@@ -12,13 +12,13 @@ namespace gradus::models {
 /// transparent pixels blended with white. Samples are converted to the gamma of sRGB, but not to
 /// its primaries. In a file that declares no other gamma (for example one from write_png), 8-bit
 /// samples of opaque pixels are unchanged. Throws Error naming the file if it is not a PNG file, if
-/// damage is found before the end of its picture data, or if it declares more than 2^26 pixels or
-/// more than a file of its size can hold.
+/// it ends before its IEND chunk, if a chunk has a wrong CRC, if the picture cannot be decoded, or
+/// if the file declares more than 2^26 pixels or more than a file of its size can hold.
 ImageBytes read_png(const std::string& path);
 
 /// Writes a PNG file with 8 bits per sample, grey or RGB, atomically (see write_file_atomically).
-/// Throws Error unless the picture has 1 or 3 channels, 1 to 2^26 pixels, and one byte per channel
-/// and pixel.
+/// Throws Error unless the picture has 1 or 3 channels, 1 to 2^26 pixels with at most 10^6 per side
+/// (libpng's limit), and one byte per channel and pixel.
 void write_png(const std::string& path, const ImageBytes& image);
 
 }  // namespace gradus::models

@@ -26,18 +26,17 @@ struct ShapeImages {
   std::vector<std::string> captions;  ///< one per picture
 };
 
-/// Draws pictures first ... first + n - 1 of an endless sequence. A picture depends only on the
-/// options and its number, so pictures with other numbers can serve as test data. Example:
+/// Draws n pictures of an endless sequence, beginning with number `first`. A picture depends only
+/// on the options and its number, so pictures with other numbers can serve as test data. Example:
 ///   const auto train = draw_shapes(0, 20000), test = draw_shapes(20000, 1000);
 /// Shapes are circles, squares, triangles, crosses and diamonds in seven colours on a dark
 /// background, at any position. Each lies within a square whose side is a quarter to two fifths of
 /// the picture's. The caption of one shape is, for example, "a red circle". Two shapes in a picture
-/// differ in shape or colour. Their caption is, for example, "a red circle above a blue square";
-/// other relations are "below", "left of" and "right of". Two shapes never touch, and their centres
-/// are at least twice as far apart along the caption's axis as along the other axis. Each of the
-/// two is named first equally often: "a blue square below a red circle" describes the same picture.
-/// Throws Error unless 0 <= first <= 2^40, n >= 0, the options are in range and the pictures occupy
-/// at most 16 GiB.
+/// differ in shape or colour. Their caption is, for example, "a red circle above a blue square" or,
+/// equally often for such a picture, "a blue square below a red circle"; other relations are "left
+/// of" and "right of". Two shapes never touch, and their centres are at least twice as far apart
+/// along the caption's axis as along the other axis. Throws Error unless 0 <= first <= 2^40,
+/// n >= 0, the options are in range and the pictures occupy at most 16 GiB.
 ShapeImages draw_shapes(int64_t first, int64_t n, const ShapesOptions& options = {});
 
 /// The form and colour of a class of drawn shapes.

@@ -63,26 +63,27 @@ class MaskedPairs {
   };
 
   /// Encodes the text. The tokenizer needs [PAD], [CLS], [SEP] and [MASK]. The held-out text starts
-  /// at the document boundary for which its share of the tokens is closest to options.validation.
-  /// If that share is less than half or more than twice options.validation, or is all of the text,
-  /// the held-out text starts instead with the segment that contains token
-  /// (1 - options.validation) n of the text's n tokens. With options.validation = 0, the validation
-  /// split is empty. Throws Error if a special token is missing, if an option is out of range, if a
-  /// split has too few segments for examples of both kinds (B follows A, B does not follow A), or
-  /// if the tokenizer rejects a line. In the last case the message names the line or, if `segment`
-  /// is above 0, the first line of its document.
+  /// at the document boundary nearest to token c = (1 - options.validation) n of the text's n
+  /// tokens. If the held-out share of the tokens would then be less than half or more than twice
+  /// options.validation, or 1, the held-out text starts with the segment that contains token c
+  /// instead. With options.validation = 0, the validation split is empty. Throws Error if a special
+  /// token is missing, if an option is out of range, if a split has too few segments for examples
+  /// of both kinds (B follows A, B does not follow A), or if the tokenizer rejects a line. In the
+  /// last case the message names the line or, if `segment` is above 0, the first line of its
+  /// document.
   MaskedPairs(const std::string& text, const Tokenizer& tokenizer,
               const MaskedPairsOptions& options = {});
 
   const Report& report() const { return report_; }  ///< statistics of the whole text
   /// Returns `batch` examples that begin at random segments of a split. They depend only on (seed,
-  /// step, index). The limits of the arguments are those of TextData::random_batch.
+  /// step, index). The limits of the arguments are those of TextData::random_batch. Throws Error if
+  /// the split is empty.
   MaskedBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                            int64_t index = 0) const;
-  /// Returns examples first, first + 1, ..., at most `batch`, of a pass through the whole split,
-  /// one document after another. Pairs and masks are the same on every call. If one segment of a
-  /// document is left at the end, it becomes the B of one more example, whose A is the segment
-  /// before it.
+  /// Returns up to `batch` consecutive examples, beginning with number `first`, of a pass through
+  /// the whole split, one document after another. Pairs and masks are the same on every call. If
+  /// one segment of a document is left at the end, it becomes the B of one more example, whose A is
+  /// the segment before it.
   MaskedBatch examples(Split split, int64_t first, int64_t batch) const;
   /// Returns the number of examples in a pass through a split.
   int64_t num_examples(Split split) const { return std::ssize(of(split).examples); }

@@ -35,8 +35,8 @@ class PairSource {
   /// of the arguments are those of TextData::random_batch. Throws Error if the split is empty.
   PairBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                          int64_t index = 0) const;
-  /// Returns pairs first, first + 1, ... (at most `batch`) in the split's order. They are the same
-  /// on every call.
+  /// Returns up to `batch` consecutive pairs of a split, beginning with pair `first`. They are the
+  /// same on every call. Throws Error unless 0 <= first < num_pairs(split) and batch >= 1.
   PairBatch pairs(Split split, int64_t first, int64_t batch) const;
 
  protected:

@@ -13,7 +13,7 @@ struct PairDataOptions {
   int64_t max_source = 256;  ///< maximum tokens of a source; pairs that exceed it are left out
   int64_t max_target = 256;  ///< maximum tokens of a target, without [START] and [END]
   double validation = 0.1;   ///< fraction of the distinct sources to hold out; if it is > 0 and
-                             ///< there are at least two sources, at least one is held out
+                             ///< two sources differ, at least one is held out
   uint64_t seed = 0;         ///< determines which sources are held out
 };
 

@@ -27,9 +27,9 @@ struct ReversalOptions {
   std::string alphabet = "abcdefghijklmnopqrstuvwxyz";  ///< distinct ASCII characters
 };
 /// Returns n strings of random letters with their reversals: "abcd" -> "dcba". All sources differ.
-/// Lengths and letters are drawn uniformly, and repeated strings are discarded. Since this is slow
-/// if n is close to the number of distinct strings, throws Error if there are fewer than 2 n
-/// distinct strings.
+/// Lengths and letters are drawn uniformly, and repeated strings are discarded. Throws Error on
+/// options out of range, and if there are fewer than 2 n distinct strings (to discard repetitions
+/// would be slow).
 std::vector<TextPair> reversal_pairs(int64_t n, uint64_t seed, const ReversalOptions& options = {});
 
 /// Returns n sums of two numbers of at most `digits` digits: "123+45" -> "168". All sources differ.

@@ -21,8 +21,8 @@ TextBatch text_batch(const Tokenizer& tokenizer, const std::vector<std::string>&
 
 namespace detail {
 /// Returns texts.lengths, or B lengths of T if they are undefined. Throws Error unless ids are
-/// (B, T) int64 and not empty, T is at most `context`, and each length is from 1 to T. The message
-/// begins with `op`.
+/// (B, T) int64 and not empty, T is at most `context`, and defined lengths are (B) int64 from 1 to
+/// T. The message begins with `op`.
 Tensor checked_lengths(const char* op, const TextBatch& texts, int64_t context);
 }  // namespace detail
 

@@ -30,8 +30,8 @@ struct TokenFileOptions {
 ///   source in 16 hexadecimal digits, or 16 NUL bytes if it is unknown
 ///
 /// Opening a file reads the header and checks the file's length; verify() reads everything. If the
-/// file is truncated while open, the next read throws Error. If it is truncated during a read, the
-/// program ends with SIGBUS, as for any mapped file. write() cannot cause this: it replaces the
+/// file is truncated while open, the next read() throws Error. If it is truncated during read(),
+/// the program ends with SIGBUS, as for any mapped file. write() cannot cause this: it replaces the
 /// file atomically, and open TokenFiles keep the old file. Copies are cheap, and threads may share
 /// one object.
 class TokenFile {
@@ -50,9 +50,9 @@ class TokenFile {
   /// Returns the `source` given to write(), which identifies the text and the tokenizer: 16
   /// hexadecimal digits, or an empty string if it is unknown.
   std::string source() const;
-  /// Copies tokens first ... first + n - 1 to `to`. Throws Error if these do not exist, if the file
-  /// has been truncated, or if a token is outside the vocabulary; the message then names the
-  /// token's offset in the file.
+  /// Copies n tokens, beginning with token `first`, to `to`. Throws Error if these do not exist, if
+  /// the file has been truncated, or if a token is outside the vocabulary; the message then names
+  /// the token's offset in the file.
   void read(int64_t first, int64_t n, int64_t* to) const;
   /// Reads and checks all tokens. Throws the errors of read(), and Error on a wrong checksum.
   void verify() const;

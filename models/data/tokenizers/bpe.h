@@ -36,7 +36,7 @@ const std::array<uint8_t, 256>& bytes_in_order();
 /// character with that code point. The others become U+0100, U+0101, ...; for example, a space
 /// becomes U+0120.
 std::string bytes_to_unicode(std::string_view bytes);
-/// Inverts bytes_to_unicode(). Returns an empty string if a character stands for no byte.
+/// Inverts bytes_to_unicode(). Returns an empty string if `text` is no result of that function.
 std::string unicode_to_bytes(std::string_view text);
 
 inline uint64_t pair_key(int32_t left, int32_t right) {

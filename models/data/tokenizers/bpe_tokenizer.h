@@ -62,7 +62,7 @@ class BPETokenizer : public Tokenizer {
   /// "vocab" lists all tokens, including special ones, in the order of their ids. Bytes are spelled
   /// as in GPT-2's files.
   std::string to_json() const override;
-  /// Reads a file that save() wrote. Throws Error, naming the file and the problem.
+  /// Reads a file that save() wrote. On failure throws Error, naming the file and the problem.
   static BPETokenizer load(const std::string& path);
 
   /// Reads GPT-2's files: vocab.json, {"token": id, ...}, and merges.txt, one pair per line, with

@@ -22,7 +22,7 @@ struct BPEForm;
 /// If ignore_merges is set, a word in the vocabulary is one token.
 /// - Character-level, as in SentencePiece (Kudo, Richardson 2018, arXiv 1808.06226), for Llama 2
 /// and Mistral. A space becomes "▁", and a text is not split into words. A character outside the
-/// vocabulary becomes the tokens <0x00> to <0xFF> of its bytes.
+/// vocabulary becomes one token per byte (<0x00> to <0xFF>).
 ///
 /// encode() also recognises the names of added tokens that are not special. It throws Error on a
 /// text of 2^29 bytes or more. to_json() returns the JSON of the tokenizer.json that was read.
@@ -36,7 +36,7 @@ class HuggingFaceBPE : public Tokenizer {
 
   std::vector<int64_t> encode(const std::string& text) const override;
   std::vector<int64_t> encode_with_special(const std::string& text) const override;
-  /// Returns true only for a single space between two letters: all three patterns end a word before
+  /// Returns true only for a single space between two letters: every pattern ends a word before
   /// it. Returns false for a character-level vocabulary, which does not split a text into words,
   /// and if the name of an added token that is not special contains a space.
   bool may_cut(std::string_view text, size_t at) const override;

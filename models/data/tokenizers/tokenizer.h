@@ -57,7 +57,7 @@ class Tokenizer {
 
  protected:
   Tokenizer() = default;
-  /// Adds these special tokens with the ids first, first + 1, and so on. Throws Error on a name
+  /// Adds these special tokens with the ids `first`, `first` + 1, ... Throws Error on a name
   /// that is empty, repeated or not UTF-8.
   explicit Tokenizer(const std::vector<std::string>& special, int64_t first = 0);
   /// Adds a special token. Throws Error on a name that is empty, repeated or not UTF-8.
@@ -80,8 +80,8 @@ class Tokenizer {
 /// tokenizer.json may contain GPT-2's byte-level BPE, a BPE of Llama's family (see HuggingFaceBPE),
 /// or BERT's WordPiece; its special added tokens become special tokens. `path` may also be a model
 /// folder: it must contain tokenizer.json, or the files of Hugging Face's transformers library
-/// (vocab.txt, or vocab.json and merges.txt), and may contain tokenizer_config.json. Throws Error,
-/// naming the file and the problem.
+/// (vocab.txt, or vocab.json and merges.txt), and may contain tokenizer_config.json. On failure
+/// throws Error, naming the file and the problem.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
 namespace internal {

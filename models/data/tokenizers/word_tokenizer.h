@@ -41,7 +41,7 @@ class WordTokenizer : public Tokenizer {
   /// Returns `{"type": "word", "lower_case": false, "special": ["[PAD]", ...], "vocab": ["the",
   /// ...]}`.
   std::string to_json() const override;
-  /// Reads a file that save() wrote. Throws Error, naming the file and the problem.
+  /// Reads a file that save() wrote. On failure throws Error, naming the file and the problem.
   static WordTokenizer load(const std::string& path);
 
  private:

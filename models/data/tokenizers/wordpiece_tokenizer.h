@@ -51,7 +51,7 @@ class WordPieceTokenizer : public Tokenizer {
   /// Returns `{"type": "wordpiece", "lower_case": true, "strip_accents": true, "split_cjk": true,
   /// "special": ["[PAD]", ...], "vocab": ["[PAD]", "the", "##s", ...]}`.
   std::string to_json() const override;
-  /// Reads a file that save() wrote. Throws Error, naming the file and the problem.
+  /// Reads a file that save() wrote. On failure throws Error, naming the file and the problem.
   static WordPieceTokenizer load(const std::string& path);
 
   /// Reads a vocab.txt, one piece per line. Throws the errors of the constructor; the messages name

@@ -8,8 +8,8 @@
 //                 written as zeros. llama.cpp rounds gelu to float16 and computes it by tanh.
 //   llama         rotary positions (Llama 3.1's too), RMS norms, gated silu, with or without biases
 //   qwen3         as llama, with qk_norm, without biases and without scaled rotary positions
-//   qwen2         as llama, without scaled rotary positions and without biases, except in queries,
-//                 keys and values; read but not written
+//   qwen2         as llama, without scaled rotary positions, and with biases only in queries, keys
+//                 and values; read but not written
 //
 //   vocabulary    tokenizer
 //   gpt2          byte pairs, with the word patterns of GPT-2, Llama 3, Qwen 2 or SmolLM2
@@ -43,9 +43,9 @@ struct GgufModel {
 /// Writes a GPT and its tokenizer, which may be null. Replaces the file atomically. If the model
 /// has more tokens than the tokenizer, pads the vocabulary with unused tokens. Throws Error, naming
 /// the problem and writing nothing, if llama.cpp does not support the model or the tokenizer, if
-/// the tokenizer has more tokens than the model, or if `type` cannot represent a weight. The tables
-/// at the top of this header list what is supported. Windows shorter than the context, capped
-/// logits, bigrams, token shift and shortcuts are not.
+/// the tokenizer has more tokens than the model, or if a weight is beyond the range of `type`. The
+/// tables at the top of this header list what is supported. Windows shorter than the context,
+/// capped logits, bigrams, token shift and shortcuts are not.
 void save_gguf(const std::string& path, const GPT& model, const Tokenizer* tokenizer = nullptr,
                GgufType type = GgufType::f32);
 

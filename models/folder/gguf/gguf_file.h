@@ -31,7 +31,7 @@ GgufFile read_gguf(const std::string& path);
 /// Writes `file` to `path`, atomically replacing an existing file. Tensors of rank 2 or more for
 /// which is_wide(name) is false are written as `type`, except that q8_0 becomes f16 if the row
 /// length is not a multiple of 32. All other tensors are written as f32. Throws Error, naming the
-/// tensor, on an element that f16, bf16 or q8_0 cannot represent.
+/// tensor, on an element beyond the range of the type, see StoredType (gguf_types.h).
 void write_gguf(const std::string& path, const GgufFile& file, GgufType type,
                 bool (*is_wide)(const std::string& name));
 

@@ -34,9 +34,9 @@ NamedUpdates split_updates(const LayerNames& names, const NamedUpdates& ours);
 /// split_updates(), but in float32. If a layer of ours joins several of Hugging Face's, the updates
 /// of those layers become one. If all of those layers have updates, with the same A and alpha, the
 /// rank stays the same. Otherwise it is the sum of the ranks. Updates with our layer names are also
-/// accepted. Throws Error if the model has no layer of a given name, if a shape does not fit, or if
-/// a layer has two updates: under our name and Hugging Face's, or with and without Hugging Face's
-/// prefix.
+/// accepted, and returned unchanged. Throws Error if the model has no layer of a given name, if a
+/// shape does not fit, or if a layer has two updates: under our name and Hugging Face's, or with
+/// and without Hugging Face's prefix.
 NamedUpdates join_updates(const std::optional<LayerNames>& names, const nn::Module& model,
                           const NamedUpdates& read);
 

@@ -20,8 +20,7 @@ std::vector<std::string> class_names_in(const HuggingFaceConfig& config);
 /// Otherwise moves the numbers in rope_scaling and rope_parameters to the top level: rope_theta
 /// keeps its name, the others become "rope_scaling.factor" and so on. If the rope_type is
 /// "default", keeps only rope_theta of these. Sets sliding_window to null if the model does not use
-/// it. Throws Error, naming the file and the key, on positions or windows that our model does not
-/// support.
+/// it. Throws Error, naming the file and the key, on invalid or unsupported positions or windows.
 nlohmann::json flat_values(const HuggingFaceModel& model, const HuggingFaceConfig& config);
 /// Changes a configuration of Llama's family in place: moves the values under
 /// "rope_scaling.factor" and so on into an object rope_scaling, or sets rope_scaling to null if the

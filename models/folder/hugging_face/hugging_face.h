@@ -1,9 +1,10 @@
 #pragma once
 // Writes folders in the format of Hugging Face's transformers library: config.json with a
 // model_type, model.safetensors with that library's parameter names, and the tokenizer's files for
-// a text model or preprocessor_config.json for an image model. Only writing needs this header: all
-// functions that read our folders also read Hugging Face's, see model_folder.h. These models can be
-// written if the format can express all their options, see save_hugging_face():
+// a text model or preprocessor_config.json for an image model. Reading such folders needs no
+// header of its own: all functions that read our folders also read Hugging Face's, see
+// model_folder.h. These models can be written if the format can express all their options, see
+// save_hugging_face():
 //
 //   gpt2  GPT with learned positions and layer norms         (GPT2LMHeadModel)
 //   llama, mistral, qwen2, qwen3                             (LlamaForCausalLM, ...)
@@ -49,12 +50,13 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
 /// a tokenizer_config.json. Any other tokenizer is written as our own tokenizer.json, which
 /// transformers cannot read. ImageInfo is written into preprocessor_config.json and config.json,
 /// and TextInfo into config.json and, if there is one, tokenizer_config.json.
+///
 /// Throws Error, before anything is written, on options that the format cannot express (for example
-/// sinusoidal positions, RMS norms together with learned positions, shortcuts, mean pooling), on a
-/// wrong number of class names, and on an ImageInfo for a model that is not a ViT. Also throws if
-/// the tokenizer would be written as vocab.json or vocab.txt but DIR contains a tokenizer.json,
-/// because that file would be read instead. If a file cannot be written, or a piece of a
-/// WordPieceTokenizer contains a line break, the Error leaves an incomplete folder.
+/// sinusoidal positions, RMS norms together with learned positions, shortcuts, mean pooling), on
+/// low-rank updates that are not merged, on a wrong number of class names, and on an ImageInfo for
+/// a model that is not a ViT. Also throws if the tokenizer would be written as vocab.json or
+/// vocab.txt but DIR contains a tokenizer.json, because that file would be read instead. An Error
+/// while a file is written leaves an incomplete folder.
 template <class M>
 void save_hugging_face(const std::string& dir, const M& model, const HuggingFaceParts& parts = {}) {
   typename M::Config config = model.config;

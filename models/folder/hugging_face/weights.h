@@ -20,9 +20,10 @@ struct HuggingFaceFile {
 HuggingFaceFile read_hugging_face_weights(const std::string& dir);
 
 /// Converts one of our models to a file's dtype and copies the file's tensors into it. Returns the
-/// optional parameters that the file lacks; these keep their values. If tensors are missing,
-/// unexpected, given twice, of the wrong shape or dtype, or differ although they are tied, changes
-/// nothing and throws Error. The message begins with the file's path and names such tensors.
+/// parameters that the file may lack (see LoadOptions) and does lack; these keep their values. If
+/// tensors are missing, unexpected, given twice, of the wrong shape or dtype, or differ although
+/// they are tied, changes nothing and throws Error. The message begins with the file's path and
+/// names such tensors.
 NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceConfig& config,
                                        nn::Module& model, const LoadOptions& options);
 
