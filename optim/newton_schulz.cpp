@@ -1,9 +1,8 @@
 #include "gradus/optim/newton_schulz.h"
 
 #include "gradus/core/internal.h"
-#include "gradus/core/kernels/products/blas.h"
 #include "gradus/core/kernels/products/product.h"
-#include "gradus/core/kernels/products/tile_gemm.h"
+#include "gradus/core/kernels/products/symmetric.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/runtime/allocator.h"
 #include "gradus/core/runtime/modes.h"
@@ -15,17 +14,14 @@ namespace gradus::optim {
 
 namespace {
 
-/// The coefficients of a step: a X + b A X + c A A X.
-constexpr double a = 3.4445, b = -4.7750, c = 2.0315;
+/// The coefficients of a step, a X + b A X + c A A X, for t X in place of X. With t^4 = c, the last
+/// becomes 1: a t X + (b / t^2) A (t X) + A A (t X), where A is the Gram matrix of t X.
+constexpr double a = 3.4445, c = 2.0315;
+const double t = std::sqrt(std::sqrt(c)), b = -4.7750 / std::sqrt(c);
 /// Added to the norm that a matrix is divided by.
 constexpr double eps = 1e-7;
 
-/// Columns of a symmetric product that one task computes, the width of a packed panel. The
-/// narrower, the less is computed beyond the triangle.
-template <class T>
-constexpr int64_t block_cols = 2 * kernel::lanes<T>;
-
-/// Scales x so that its Frobenius norm is at most 1: x / (norm + eps).
+/// Scales x so that its Frobenius norm is at most t: t x / (norm + eps).
 template <class T>
 void normalise(int64_t n, T* x) {
   double scale = 1;  // keeps the squares of large doubles finite
@@ -40,7 +36,7 @@ void normalise(int64_t n, T* x) {
       return v * v;
     });
   });
-  const double factor = 1 / (std::sqrt(squares) + eps * scale);
+  const double factor = t / (std::sqrt(squares) + eps * scale);
   parallel_for(n, Chunks::grain, [&](int64_t begin, int64_t end) {
     T* to = x + begin;
     simd_for(end - begin, [=](int64_t i) {
@@ -49,48 +45,21 @@ void normalise(int64_t n, T* x) {
   });
 }
 
-/// to (cols, rows) = the transpose of from (rows, cols).
+/// Whether any number of columns of a product is computed by the panel kernel.
 template <class T>
-void transpose(int64_t rows, int64_t cols, const T* from, int64_t from_stride, T* to,
-               int64_t to_stride) {
-  constexpr int64_t n = kernel::lanes<T>;
-  const int64_t whole_rows = rows / n * n, whole_cols = cols / n * n;
-  for (int64_t i = 0; i < whole_rows; i += n)
-    for (int64_t j = 0; j < whole_cols; j += n)
-      kernel::detail::transpose_square(n, T{1}, from + i * from_stride + j, from_stride,
-                                       to + j * to_stride + i, to_stride);
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = i < whole_rows ? whole_cols : 0; j < cols; ++j)
-      to[j * to_stride + i] = from[i * from_stride + j];
-}
+constexpr bool panel_always = std::is_same_v<T, float>&& kernel::vector_bytes == 64;
 
-/// out = factor x for `rows` rows of `cols` elements, `stride` apart in both.
+/// Columns per task of a product with `cols` columns. A thread that has a matrix to itself computes
+/// all columns at once, so that it packs and rounds the other operand once.
 template <class T>
-void scale_rows(T factor, int64_t rows, int64_t cols, const T* x, int64_t stride, T* out) {
-  for (int64_t i = 0; i < rows; ++i, x += stride, out += stride)
-    simd_for(cols, [=](int64_t j) { out[j] = factor * x[j]; });
-}
-
-/// g.c = factor g.a + g for a product whose result is symmetric. A is square unless the factor is 0.
-/// Computes the lower triangle, by blocks, and mirrors it: half the work.
-template <class T>
-void symmetric_product(T factor, const blas::Product<T>& g) {
-  parallel_for(g.n, block_cols<T>, [&](int64_t begin, int64_t end) {
-    blas::Product<T> block = g;
-    block.add = factor != T{0};
-    block.m = g.n - begin, block.n = end - begin;
-    block.a = g.a_at(begin, 0), block.b = g.b_at(0, begin), block.c += begin * g.ldc + begin;
-    if (block.add) scale_rows(factor, block.m, block.n, g.a_at(begin, begin), g.lda, block.c);
-    blas::gemm_serial<T>(block);
-    const T* below = block.c + block.n * g.ldc;
-    transpose(block.m - block.n, block.n, below, g.ldc, block.c + block.n, g.ldc);
-  });
+int64_t task_cols(int64_t cols, int64_t panels) {
+  return num_threads() == 1 || in_parallel_region() ? cols : panels * kernel::panel_cols<T>;
 }
 
 /// The iteration for x (n, cols) with n <= cols, in the buffers of one matrix.
 ///
 /// Products may round their operands to bfloat16. The identity is therefore never part of an
-/// operand: a step is a X + V X with V = b A + c A A, which keeps small elements of X.
+/// operand: a step is a X + V X with V = b A + A A, which keeps small elements of X.
 template <class T>
 class Iteration {
  public:
@@ -102,7 +71,7 @@ class Iteration {
     T *gram = squares_.data(), *v = gram + n_ * n_;
     for (int64_t i = 0; i < steps; ++i) {
       multiply_by_transpose(gram);
-      make_factor(gram, v);
+      multiply_squares(T(b), gram, gram, v);
       multiply(T(a), v);
     }
   }
@@ -113,13 +82,13 @@ class Iteration {
   void run_by_gram(int64_t steps) {
     T *gram = squares_.data(), *v = gram + n_ * n_, *q = v + n_ * n_, *spare = q + n_ * n_;
     multiply_by_transpose(gram);
-    make_factor(gram, v);
+    multiply_squares(T(b), gram, gram, v);
     std::copy_n(v, n_ * n_, q);
     add_diagonal(T(a), q);
     for (int64_t i = 1; i < steps; ++i) {
       multiply_squares(T(a), gram, v, spare);
       multiply_squares(T(a), spare, v, gram);
-      make_factor(gram, v);
+      multiply_squares(T(b), gram, gram, v);
       multiply_squares(T(a), q, v, spare);
       std::swap(q, spare);
     }
@@ -133,31 +102,34 @@ class Iteration {
   const T* result() const { return x_; }
 
  private:
+  /// g.c = factor g.a + g, a symmetric matrix.
+  void multiply_symmetric(T factor, const blas::Product<T>& g) const {
+    parallel_for(n_, task_cols<T>(n_, 1), [&](int64_t begin, int64_t end) {
+      kernel::symmetric_product(factor, g, begin, end);
+    });
+  }
   /// gram = X X^T.
   void multiply_by_transpose(T* gram) const {
     blas::Product<T> g{.trans_b = true, .n = n_, .k = cols_, .c = gram, .ldc = n_};
     g.a = g.b = x_, g.lda = g.ldb = cols_;
-    symmetric_product(T{0}, g);
+    multiply_symmetric(T{0}, g);
   }
   /// out = factor x + x y for two square matrices that commute.
   void multiply_squares(T factor, const T* x, const T* y, T* out) const {
-    symmetric_product<T>(
+    multiply_symmetric(
         factor, {.n = n_, .k = n_, .a = x, .lda = n_, .b = y, .ldb = n_, .c = out, .ldc = n_});
-  }
-  /// v = b gram + c gram gram.
-  void make_factor(const T* gram, T* v) {
-    multiply_squares(T(b / c), gram, gram, v);
-    simd_for(n_ * n_, [=](int64_t i) { v[i] *= T(c); });
   }
   void add_diagonal(T value, T* square) const {
     for (int64_t i = 0; i < n_; ++i) square[i * n_ + i] += value;
   }
   /// X = factor X + w X.
   void multiply(T factor, const T* w) {
-    parallel_for(cols_, 2 * block_cols<T>, [&](int64_t begin, int64_t end) {
+    // BLAS and dot products would round parts differently from the whole.
+    const int64_t task = panel_always<T> ? task_cols<T>(cols_, 2) : 2 * kernel::panel_cols<T>;
+    parallel_for(cols_, task, [&](int64_t begin, int64_t end) {
       blas::Product<T> g{.m = n_, .n = end - begin, .k = n_, .a = w, .lda = n_};
       g.add = true, g.b = x_ + begin, g.c = next_ + begin, g.ldb = g.ldc = cols_;
-      scale_rows(factor, n_, g.n, g.b, cols_, g.c);
+      kernel::scale_rows(factor, n_, g.n, g.b, cols_, g.c);
       blas::gemm_serial<T>(g);
     });
     std::swap(x_, next_);
@@ -172,14 +144,14 @@ class Iteration {
 /// therefore computed again from X after this many steps, and more than 5 steps do not use it.
 constexpr int64_t rounded_gram_steps = 3;
 
-/// As internal::newton_schulz, for a normalised x (rows, cols).
+/// As internal::newton_schulz, for a normalised x (rows, cols), from t X to X.
 template <class T>
 void iterate(int64_t rows, int64_t cols, int64_t steps, bool rounded, T* x) {
   if (rows > cols) {
     const Scratch<T> wide(rows * cols);
-    transpose(rows, cols, x, cols, wide.data(), rows);
+    kernel::transpose(rows, cols, x, cols, wide.data(), rows);
     iterate(cols, rows, steps, rounded, wide.data());
-    return transpose(cols, rows, wide.data(), rows, x, cols);
+    return kernel::transpose(cols, rows, wide.data(), rows, x, cols);
   }
   Iteration<T> iteration(rows, cols, x);
   if (cols < 2 * rows || (rounded && steps > 5)) {
@@ -189,7 +161,8 @@ void iterate(int64_t rows, int64_t cols, int64_t steps, bool rounded, T* x) {
     iteration.run_by_gram(first);
     if (first < steps) iteration.run_by_gram(steps - first);
   }
-  if (iteration.result() != x) std::copy_n(iteration.result(), rows * cols, x);
+  const T* from = iteration.result();
+  simd_for(rows * cols, [=](int64_t i) { x[i] = from[i] * static_cast<T>(1 / t); });
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ Tensor operator/(double s, const Tensor& x) {
       "scalar_div", x, s, saves_input(0), [](auto u, auto v) { return v / u; },
       [s](Backward& b) {
         const Tensor x = b.input(0);
-        b.give(0, b.grad() * (-s / (x * x)));
+        b.give(0, b.grad() * (-s / x / x));  // x * x may overflow
       });
 }
 

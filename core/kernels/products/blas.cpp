@@ -224,6 +224,23 @@ void split(ProductKernel choice, const Product<T>& p, const TileDone& done) {
   });
 }
 
+// Computes the lower triangle of C by blocks of few columns. The kernel is that of one block: any
+// split at multiples of panel_cols then gives the same bits.
+template <class T>
+void compute_lower(const Product<T>& p) {
+  const ProductKernel choice = choose_product(
+      {.m = p.m, .n = kernel::narrow_cols, .k = p.k, .rounded = core::modes().bfloat16},
+      dtype_of<T>);
+  if (is_panel(choice)) return compute(choice, p, {0, p.m, 0, p.n}, {});
+  for (int64_t begin = 0; begin < p.n; begin += kernel::panel_cols<T>) {
+    Product<T> block = p;
+    block.lower = false, block.m = p.m - begin;
+    block.n = std::min(kernel::panel_cols<T>, p.n - begin);
+    block.a = p.a_at(begin, 0), block.b = p.b_at(0, begin), block.c += begin * p.ldc + begin;
+    gemm_serial(block);
+  }
+}
+
 // Computes a product with k = 0: clears C, or leaves it unchanged with `add`.
 template <class T>
 void clear(const Product<T>& p) {
@@ -260,6 +277,7 @@ template <class T>
 void gemm_serial(Product<T> p) {
   validate(p);
   if (p.m == 0 || p.n == 0) return;
+  if (p.lower) return compute_lower(p);
   const ProductShape shape = shape_of(p);
   const ProductKernel choice = choose_product(shape, dtype_of<T>);
   if (choice == ProductKernel::zero) return clear(p);

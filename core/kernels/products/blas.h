@@ -24,6 +24,9 @@ struct Product {
   T* c = nullptr;
   int64_t ldc = 0;
   bool add = false;
+  /// For gemm_serial, with m >= n: skip the elements of C above its diagonal blocks of panel_cols
+  /// columns. Their values are then undefined.
+  bool lower = false;
 
   /// Returns the address of row i, column p of op(A).
   const T* a_at(int64_t i, int64_t p) const { return trans_a ? a + p * lda + i : a + i * lda + p; }

@@ -177,11 +177,12 @@ void panel_gemm(const Product<T>& g, Done&& done) {
   for (int64_t i0 = 0; i0 < g.m; i0 += row_step)
     for (int64_t j0 = 0; j0 < g.n; j0 += col_step)
       for (int64_t p = 0; p < g.k; p += step) {
-        const int64_t i1 = std::min(i0 + row_step, g.m), j1 = std::min(j0 + col_step, g.n);
+        const int64_t i1 = std::min(i0 + row_step, g.m);
+        const int64_t j1 = std::min({j0 + col_step, g.n, g.lower ? i1 : g.n});
         const int64_t k = std::min(step, g.k - p), elements = ceil_div(k, per);
         const bool add = g.add || p > 0, last = p + k == g.k;
-        const int64_t blocks = ceil_div(i1 - i0, block);
-        const int64_t lines = ceil_div(panel_lines, blocks);  // cache lines to prefetch per block
+        // Cache lines to prefetch per block.
+        const int64_t lines = ceil_div(panel_lines, ceil_div(i1 - i0, block));
         operands.take_rows(i0, i1 - i0, p, k);
         for (int64_t j = j0; j < j1; j += width) {
           const int64_t cols = std::min(width, g.n - j);
@@ -189,7 +190,8 @@ void panel_gemm(const Product<T>& g, Done&& done) {
           Prefetch<T> next = j + cols < j1 ? Prefetch<T>(g, step, p, j + cols)
                              : !last       ? Prefetch<T>(g, step, p + k, j0)
                                            : Prefetch<T>(g, step, 0, j1 < g.n ? j1 : 0);
-          for (int64_t i = i0; i < i1; i += block) {
+          const int64_t first = g.lower ? std::max(i0, j / block * block) : i0;
+          for (int64_t i = first; i < i1; i += block) {
             const int64_t rows = std::min(block, i1 - i);
             if (far) next.next(lines);
             T* c = g.c + i * g.ldc + j;

@@ -37,6 +37,7 @@ struct Case {
   int64_t m, n, k;
   bool add = false;
   int64_t pad = 0;  // elements between the rows of C
+  bool lower = false;
 };
 
 // op(A) op(B) in row-major order.
@@ -54,7 +55,8 @@ blas::Product<T> product(const Case& t, const std::vector<T>& a, const std::vect
           .ldb = (t.trans_b ? t.k : t.n) + t.pad,
           .c = c.data(),
           .ldc = t.n + t.pad,
-          .add = t.add};
+          .add = t.add,
+          .lower = t.lower};
 }
 
 // The largest error of gemm in units of the rounding error of k additions; -1 if it wrote between
@@ -84,6 +86,7 @@ double error_of(const Case& t, bool serial) {
         if (c[at] != before[at]) return -1;
         continue;
       }
+      if (t.lower && j > i) continue;
       double sum = 0, size = 1;
       for (int64_t p = 0; p < t.k; ++p) {
         const double x = a[static_cast<size_t>(t.trans_a ? p * lda + i : i * lda + p)];
@@ -112,9 +115,12 @@ TEST_CASE("gemm agrees with a triple loop", "[blas]") {
   for (const auto& s : sizes) {
     for (int bits = 0; bits < 8; ++bits) {
       const bool add = bits & 4;
-      const Case t{(bits & 1) != 0, (bits & 2) != 0, s[0], s[1], s[2], add, add ? 3 : 0};
+      Case t{(bits & 1) != 0, (bits & 2) != 0, s[0], s[1], s[2], add, add ? 3 : 0};
       CAPTURE(t.trans_a, t.trans_b, t.m, t.n, t.k, t.add);
-      for (bool serial : {false, true}) {
+      for (const auto& [serial, lower] :
+           {std::pair{false, false}, {true, false}, {true, t.m >= t.n}}) {
+        t.lower = lower;
+        CAPTURE(serial, t.lower);
         const double f = error_of<float>(t, serial), d = error_of<double>(t, serial);
         CHECK((f >= 0 && f < 8));
         CHECK((d >= 0 && d < 8));

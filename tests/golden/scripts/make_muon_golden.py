@@ -43,13 +43,15 @@ def train(start, gradients, lr=0.02, momentum=0.95, nesterov=True, weight_decay=
             parts = [newton_schulz(part, steps) * max(1.0, part.shape[0] / part.shape[1]) ** 0.5
                      for part in flat.split(rows)]
             move = torch.cat(parts).reshape(p.shape)
+            if cautious:  # float32 must agree on the signs
+                assert move.abs().min() > 1e-5 and p.abs().min() > 1e-5
             decayed = (move * p > 0) if cautious else torch.ones_like(p, dtype=torch.bool)
             p.copy_(torch.where(decayed, p * (1 - lr * weight_decay), p) - lr * move)
     return params
 
 
 def main():
-    begin(5, F64)
+    begin(6, F64)
     start = [torch.randn(shape) for shape, _ in PARAMETERS]
     gradients = [[torch.randn(shape) for shape, _ in PARAMETERS] for _ in range(STEPS)]
     out = {f"start.{i}": p for i, p in enumerate(start)}
