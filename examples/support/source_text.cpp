@@ -84,7 +84,8 @@ std::string read_text(const std::string& path) {
 std::string missing_file(const std::string& paths) {
   if (exists(paths)) return "";
   const std::vector<std::string> parts = split_at_commas(paths);
-  const auto first = std::ranges::find_if_not(parts, exists);
+  const auto first =
+      std::ranges::find_if_not(parts, [](const auto& p) { return p == "-" || exists(p); });
   return first == parts.end() ? "" : *first;
 }
 

@@ -168,6 +168,7 @@ void measure_ranks(const NamedWorkload& named, int64_t steps, const Ranks& ranks
   RankSetup& setup = rank_setup();
   manual_seed(0);
   const Workload workload = named.make();
+  core::check(setup.parallel != nullptr, named.name, ": no training step to divide among ranks");
   workload.step();
   const optim::DataParallel::Times before = setup.parallel->times();
   std::vector<double> times;
@@ -209,9 +210,10 @@ int run(int argc, char** argv) {
       ->check(CLI::IsMember({"float32", "bf16"}));
   app.add_flag("--profile", with_profile, "a table by op instead");
   int64_t steps = 0;
-  app.add_option("--steps", steps, "steps with several ranks or --batches");
-  app.add_option("--batches", rank_setup().batches, "batches per step and rank");
-  app.add_flag("--shard-optimizer", rank_setup().shard_optimizer, "one share of it per rank");
+  auto* with_steps = app.add_option("--steps", steps, "steps with several ranks or --batches");
+  app.add_option("--batches", rank_setup().batches, "batches per step and rank")->needs(with_steps);
+  app.add_flag("--shard-optimizer", rank_setup().shard_optimizer, "one share of it per rank")
+      ->needs(with_steps);
   app.add_flag("--info", info, "print the build and the machine first");
   try {
     app.parse(argc, argv);

@@ -215,6 +215,15 @@ TEST_CASE("gradients at NaN and zero equal PyTorch's") {
              {-inf, 0, inf, 1, 0, -inf});
 }
 
+TEST_CASE("the gradient of s / x where the square of x overflows or vanishes") {
+  const Tensor x = tensor({1e20, -1e-30}, float32).requires_grad_();
+  sum(1e30 / x.slice(0, 0, 1)).backward();
+  CHECK(x.grad()[0].item() == Approx(-1e-10));
+  x.set_grad({});
+  sum(1e-30 / x.slice(0, 1, 2)).backward();
+  CHECK(x.grad()[1].item() == Approx(-1e30));
+}
+
 TEST_CASE("second derivatives of pow where the exponent is 0") {
   // d2(a^b)/(da db) = a^(b-1) (1 + b log a): 1/a at b = 0, and NaN for a < 0, which has no
   // logarithm.

@@ -13,6 +13,7 @@
 #include "gradus/models/folder/gguf/gguf_tokenizer.h"
 #include "gradus/models/folder/hugging_face/config.h"
 #include "gradus/models/folder/hugging_face/weights.h"
+#include "gradus/nn/finetune/lora.h"
 #include "gradus/nn/layers.h"
 #include "gradus/nn/loading.h"
 
@@ -334,6 +335,7 @@ void save_gguf(const std::string& path, const GPT& model, const Tokenizer* token
   GPTConfig c = model.config;
   const Architecture& a = architecture_for(c);
   check_held("save_gguf", a, c);
+  check(nn::lora_updates(model).empty(), "save_gguf: low-rank updates: call merge_lora first");
   GgufFile file{make_metadata(a, c, type), {}};
   add_gguf_tokenizer(file.metadata, tokenizer, c.vocab);
   file.tensors = renamed_tensors(a.names, head_layout(GPT::fields(c)), model.state_dict(),

@@ -5,6 +5,7 @@
 #include "gradus/core/core.h"
 #include "gradus/models/folder/gguf/gguf.h"
 #include "gradus/models/folder/gguf/gguf_file.h"
+#include "gradus/nn/finetune/lora.h"
 #include "tests/golden/golden.h"
 #include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
@@ -128,6 +129,16 @@ TEST_CASE("GGUF files whose metadata contradict each other or the tensors are re
              Contains("expected a matrix \"token_embd.weight\""));
   CHECK_THAT(changed("gpt2", [](GgufFile& f) { find(f, "token_embd.weight") = ones({32}); }),
              Contains("expected a matrix \"token_embd.weight\""));
+}
+
+TEST_CASE("GGUF: a model with low-rank updates is refused until they are merged", "[gguf]") {
+  const TemporaryFolder folder;
+  GPT model(gpt2_config());
+  nn::add_lora(model, {.rank = 2});
+  CHECK_THROWS_WITH(save_gguf(folder / "x.gguf", model), Contains("call merge_lora first"));
+  CHECK_FALSE(std::filesystem::exists(folder / "x.gguf"));
+  nn::merge_lora(model);
+  CHECK_NOTHROW(save_gguf(folder / "x.gguf", model));
 }
 
 TEST_CASE("GGUF: frequency factors may differ from Llama 3.1's by rounding only", "[gguf]") {
