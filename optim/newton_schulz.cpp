@@ -14,16 +14,35 @@ namespace gradus::optim {
 
 namespace {
 
-/// The coefficients of a step, a X + b A X + c A A X, for t X in place of X. With t^4 = c, the last
-/// becomes 1: a t X + (b / t^2) A (t X) + A A (t X), where A is the Gram matrix of t X.
-constexpr double a = 3.4445, c = 2.0315;
-const double t = std::sqrt(std::sqrt(c)), b = -4.7750 / std::sqrt(c);
+using internal::Polynomial;
+
+/// A step for t X in place of X, with its own t before and after, chosen such that the last
+/// coefficient is 1: X becomes a X + b A X + A A X.
+struct Step {
+  double a, b;
+  double growth;  // of errors in A: the square of the polynomial's a
+};
+
+/// A sequence of steps. The first expects t X instead of X, and the last results in X itself.
+struct Steps {
+  double t = 1;
+  std::vector<Step> list;
+  explicit Steps(std::span<const Polynomial> polynomials) : list(polynomials.size()) {
+    for (size_t i = list.size(); i-- > 0;) {
+      const auto [a, b, c] = polynomials[i];
+      const double after = t;
+      t = std::pow(c * after, 0.2);
+      list[i] = {a * after / t, b * after / (t * t * t), a * a};
+    }
+  }
+};
+
 /// Added to the norm that a matrix is divided by.
 constexpr double eps = 1e-7;
 
 /// Scales x so that its Frobenius norm is at most t: t x / (norm + eps).
 template <class T>
-void normalise(int64_t n, T* x) {
+void normalise(int64_t n, double t, T* x) {
   double scale = 1;  // keeps the squares of large doubles finite
   if constexpr (std::is_same_v<T, double>) {
     const double peak = simd_max(n, 0.0, [=](int64_t i) { return std::abs(x[i]); });
@@ -67,29 +86,30 @@ class Iteration {
       : n_(n), cols_(cols), buffer_(n * cols), squares_(4 * n * n), x_(x), next_(buffer_.data()) {}
 
   /// One step after another, as written in newton_schulz.h.
-  void run(int64_t steps) {
+  void run(std::span<const Step> steps) {
     T *gram = squares_.data(), *v = gram + n_ * n_;
-    for (int64_t i = 0; i < steps; ++i) {
+    for (const Step& step : steps) {
       multiply_by_transpose(gram);
-      multiply_squares(T(b), gram, gram, v);
-      multiply(T(a), v);
+      multiply_squares(T(step.b), gram, gram, v);
+      multiply(T(step.a), v);
     }
   }
 
   /// The same by the Gram matrix R = X X^T alone: a step multiplies X by W = a I + V, so that R
   /// becomes W R W. X itself is multiplied once, by the product Q of all W: for a matrix of n x 4 n
   /// this is half the work. (Dao 2026, "Gram Newton-Schulz".)
-  void run_by_gram(int64_t steps) {
+  void run_by_gram(std::span<const Step> steps) {
     T *gram = squares_.data(), *v = gram + n_ * n_, *q = v + n_ * n_, *spare = q + n_ * n_;
     multiply_by_transpose(gram);
-    multiply_squares(T(b), gram, gram, v);
+    multiply_squares(T(steps[0].b), gram, gram, v);
     std::copy_n(v, n_ * n_, q);
-    add_diagonal(T(a), q);
-    for (int64_t i = 1; i < steps; ++i) {
-      multiply_squares(T(a), gram, v, spare);
-      multiply_squares(T(a), spare, v, gram);
-      multiply_squares(T(b), gram, gram, v);
-      multiply_squares(T(a), q, v, spare);
+    add_diagonal(T(steps[0].a), q);
+    for (size_t i = 1; i < steps.size(); ++i) {
+      const auto before = static_cast<T>(steps[i - 1].a);
+      multiply_squares(before, gram, v, spare);
+      multiply_squares(before, spare, v, gram);
+      multiply_squares(T(steps[i].b), gram, gram, v);
+      multiply_squares(T(steps[i].a), q, v, spare);
       std::swap(q, spare);
     }
     T mean{0};  // of the diagonal, which would lose most by rounding
@@ -140,13 +160,13 @@ class Iteration {
   T *x_, *next_;
 };
 
-/// With operands rounded to bfloat16, errors in the Gram matrix grow twelvefold per step. It is
-/// therefore computed again from X after this many steps, and more than 5 steps do not use it.
-constexpr int64_t rounded_gram_steps = 3;
+/// With operands rounded to bfloat16, errors in the Gram matrix grow. It is therefore computed again
+/// from X before they would grow by more than this factor, and more than 5 steps do not use it.
+constexpr double most_growth = 2000;
 
-/// As internal::newton_schulz, for a normalised x (rows, cols), from t X to X.
+/// As internal::newton_schulz, for t X of a normalised X (rows, cols).
 template <class T>
-void iterate(int64_t rows, int64_t cols, int64_t steps, bool rounded, T* x) {
+void iterate(int64_t rows, int64_t cols, std::span<const Step> steps, bool rounded, T* x) {
   if (rows > cols) {
     const Scratch<T> wide(rows * cols);
     kernel::transpose(rows, cols, x, cols, wide.data(), rows);
@@ -154,29 +174,48 @@ void iterate(int64_t rows, int64_t cols, int64_t steps, bool rounded, T* x) {
     return kernel::transpose(cols, rows, wide.data(), rows, x, cols);
   }
   Iteration<T> iteration(rows, cols, x);
-  if (cols < 2 * rows || (rounded && steps > 5)) {
+  if (cols < 2 * rows || (rounded && steps.size() > 5)) {
     iteration.run(steps);
   } else {
-    const int64_t first = rounded ? std::min(steps, rounded_gram_steps) : steps;
-    iteration.run_by_gram(first);
-    if (first < steps) iteration.run_by_gram(steps - first);
+    for (size_t begin = 0, end = 0; begin < steps.size(); begin = end) {
+      double growth = 1;
+      while (end < steps.size() && (!rounded || (growth *= steps[end].growth) < most_growth)) ++end;
+      iteration.run_by_gram(steps.subspan(begin, end - begin));
+    }
   }
-  const T* from = iteration.result();
-  simd_for(rows * cols, [=](int64_t i) { x[i] = from[i] * static_cast<T>(1 / t); });
+  if (iteration.result() != x) std::copy_n(iteration.result(), rows * cols, x);
 }
 
 }  // namespace
 
 template <class T>
-void internal::newton_schulz(int64_t rows, int64_t cols, int64_t steps, bool rounded, T* x) {
+void internal::newton_schulz(int64_t rows, int64_t cols, std::span<const Polynomial> polynomials,
+                             bool rounded, T* x) {
   rounded = rounded && kernel::bfloat16_products && std::is_same_v<T, float>;
   const Bfloat16Products products(rounded);
-  normalise(rows * cols, x);
-  iterate(rows, cols, steps, rounded, x);
+  const Steps steps(polynomials);
+  normalise(rows * cols, steps.t, x);
+  iterate<T>(rows, cols, steps.list, rounded, x);
 }
 
-template void internal::newton_schulz<float>(int64_t, int64_t, int64_t, bool, float*);
-template void internal::newton_schulz<double>(int64_t, int64_t, int64_t, bool, double*);
+std::vector<internal::Polynomial> internal::polynomials(int64_t steps, bool polar_express) {
+  const auto count = static_cast<size_t>(steps);
+  if (!polar_express) return std::vector<Polynomial>(count, {3.4445, -4.7750, 2.0315});
+  // Each is optimal for the singular values that the steps before leave, from 0.001 up. All but the
+  // last two are scaled by 1.01 to be safe from rounding errors.
+  std::vector<Polynomial> list{{8.2373, -23.1577, 16.6806},
+                               {4.0819, -2.8929, 0.5253},
+                               {3.9224, -2.8538, 0.532},
+                               {3.2777, -2.4095, 0.4847},
+                               {2.2938, -1.6627, 0.4181}};
+  list.resize(count, {1.875, -1.25, 0.375});
+  return list;
+}
+
+template void internal::newton_schulz<float>(int64_t, int64_t, std::span<const Polynomial>, bool,
+                                             float*);
+template void internal::newton_schulz<double>(int64_t, int64_t, std::span<const Polynomial>, bool,
+                                              double*);
 
 Tensor newton_schulz(const Tensor& matrices, int64_t steps) {
   check(matrices.defined() && matrices.rank() >= 2 && is_floating(matrices.dtype()),
@@ -186,10 +225,12 @@ Tensor newton_schulz(const Tensor& matrices, int64_t steps) {
   const Tensor out = matrices.contiguous().clone();
   const int64_t rows = out.size(-2), cols = out.size(-1), size = rows * cols;
   const int64_t count = size == 0 ? 0 : out.numel() / size;
+  const auto polynomials = internal::polynomials(steps, false);
   dispatch_floating("newton_schulz", out.dtype(), [&]<class T>(TypeTag<T>) {
     T* x = out.data<T>();
-    internal::for_each_matrix(
-        count, [=](int64_t i) { internal::newton_schulz(rows, cols, steps, false, x + i * size); });
+    internal::for_each_matrix(count, [=, &polynomials](int64_t i) {
+      internal::newton_schulz<T>(rows, cols, polynomials, false, x + i * size);
+    });
   });
   return out;
 }

@@ -1,7 +1,7 @@
 #pragma once
-// Includes the public headers of optim except mpi/mpi.h, which belongs to a separate library:
-// optimisers, gradient clipping, learning-rate schedules, weight averaging, and training on several
-// ranks.
+// Includes the public headers of optim: optimisers, gradient clipping, learning-rate schedules,
+// weight averaging, and training on several ranks. Does not include mpi/mpi.h, which belongs to a
+// separate library.
 #include "gradus/core/version.h"
 #if __cplusplus >= 202002L
 #include "gradus/optim/adaptive.h"

@@ -26,6 +26,7 @@ struct TrainOptions {
   double lr = 1e-3, min_lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1, clip = 1;
   double stable = 0, muon_lr = 0.02, muon_momentum = 0.95, muon_decay = 0, ema = 0;
   Precision precision = Precision::float32, muon_precision = Precision::float32;
+  int64_t muon_steps = 5;
   int64_t eval_every = 250, eval_batches = 20, patience = 0;
   uint64_t seed = 1337;
   std::string out = "out/train", init_from = {};
@@ -33,7 +34,7 @@ struct TrainOptions {
   double deadline = 60;
   int rank = 0, ranks = 1;  // rank of this process; number of ranks
   bool resume = false, overwrite = false, eval_only = false, detect_anomaly = false;
-  bool shard_optimizer = false, tensorboard = false;
+  bool shard_optimizer = false, tensorboard = false, polar_express = false;
   int64_t page = -1;  // port of the run's page; -1 means no page
 
   /// Returns which batches of a step this rank computes: rank, rank + ranks, and so on.

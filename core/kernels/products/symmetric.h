@@ -4,6 +4,7 @@
 
 #include "gradus/core/kernels/products/blas.h"
 #include "gradus/core/kernels/products/panel_gemm.h"
+#include "gradus/core/runtime/parallel.h"
 
 namespace gradus::kernel {
 

@@ -14,20 +14,28 @@ CASES = {
     "decay": dict(weight_decay=0.5, lr=0.1),
     "cautious": dict(weight_decay=0.5, lr=0.1, cautious=True),
     "clipped": dict(max_norm=2.0),
+    "polar_express": dict(polar_express=True, steps=4),
+    "polar_express_7": dict(polar_express=True, steps=7),
 }
+# Amsel et al. 2025, "The Polar Express": quintics of least error for singular values from 0.001 up.
+POLAR_EXPRESS = [(8.2373, -23.1577, 16.6806), (4.0819, -2.8929, 0.5253), (3.9224, -2.8538, 0.532),
+                 (3.2777, -2.4095, 0.4847), (2.2938, -1.6627, 0.4181)]
 
 
-def newton_schulz(g, steps):
+def newton_schulz(g, steps, polar_express=False):
     x = g.T if g.shape[0] > g.shape[1] else g
     x = x / (x.norm() + 1e-7)
-    for _ in range(steps):
+    for step in range(steps):
+        p, q, r = (3.4445, -4.7750, 2.0315)
+        if polar_express:
+            p, q, r = POLAR_EXPRESS[step] if step < 5 else (15 / 8, -10 / 8, 3 / 8)
         a = x @ x.T
-        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+        x = p * x + (q * a + r * a @ a) @ x
     return x.T if g.shape[0] > g.shape[1] else x
 
 
 def train(start, gradients, lr=0.02, momentum=0.95, nesterov=True, weight_decay=0.0, cautious=False, steps=5,
-          max_norm=None):
+          polar_express=False, max_norm=None):
     params = [p.clone() for p in start]
     means = [torch.zeros_like(p) for p in start]
     for grads in gradients:
@@ -40,7 +48,7 @@ def train(start, gradients, lr=0.02, momentum=0.95, nesterov=True, weight_decay=
             m.copy_(momentum * m + (1 - momentum) * g)
             u = (1 - momentum) * g + momentum * m if nesterov else m
             flat = u.reshape(u.shape[0], -1)
-            parts = [newton_schulz(part, steps) * max(1.0, part.shape[0] / part.shape[1]) ** 0.5
+            parts = [newton_schulz(part, steps, polar_express) * max(1.0, part.shape[0] / part.shape[1]) ** 0.5
                      for part in flat.split(rows)]
             move = torch.cat(parts).reshape(p.shape)
             if cautious:  # float32 must agree on the signs
