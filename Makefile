@@ -219,7 +219,7 @@ train: $(BUILD)/bin/train_gpt  ## trains a small GPT on the project's own source
 	+$(call run,$(BUILD)/bin/train_gpt --overwrite)
 
 test: $(BUILD)/bin/tests $(if $(TESTS)$(filter-out programs,$(ROOM)),,examples)  ## builds and runs the tests
-	+$(quiet)$(MAKE) --no-print-directory -k $(if $(TESTS),run-tests,$(addprefix run-,$(or $(ROOM),$(test_rooms))))
+	+$(quiet)$(MAKE) --no-print-directory -k $(if $(TESTS),run-tests,$(addprefix run-,$(call runs,$(or $(ROOM),$(test_rooms)))))
 
 test-objects:
 	@echo $(TEST_OBJ)
@@ -227,13 +227,17 @@ test-objects:
 # A test that hangs must end.
 limited := timeout --foreground --kill-after=10 $(LIMIT)
 
-# Each room's tests run in a process of their own, side by side; those tagged [.] run only when named.
-.PHONY: run-tests $(addprefix run-,$(test_rooms))
+# Each room's tests run in a process of their own, side by side, and so does the table of ops, which takes longer
+# than the rest of its room. Those tagged [.] run only when named.
+runs = $(if $(filter ops,$(1)),op_table) $(1)
+tests_of = $(filter $(if $(filter op_table,$(1)),tests/ops/op_table.cpp,tests/$(1)/%),$(filter-out $(if \
+  $(filter ops,$(1)),tests/ops/op_table.cpp),$(TEST_SRC)))
+.PHONY: run-tests $(addprefix run-,$(call runs,$(test_rooms)))
 run-tests:
 	$(quiet)$(limited) $(BUILD)/bin/tests '~[.]$(SKIP:%=~%)'
-$(addprefix run-,$(test_rooms)): run-%:
+$(addprefix run-,$(call runs,$(test_rooms))): run-%:
 	@echo '  TEST  $*'
-	$(quiet)$(limited) $(BUILD)/bin/tests -$(hash) "$$(grep -lE '^(TEMPLATE_)?TEST_CASE' $(filter tests/$*/%,$(TEST_SRC)) | \
+	$(quiet)$(limited) $(BUILD)/bin/tests -$(hash) "$$(grep -lE '^(TEMPLATE_)?TEST_CASE' $(call tests_of,$*) | \
 	  sed -E 's|.*/(.*)\.cpp|[$(hash)\1]~[.]$(SKIP:%=~%)|' | paste -sd,)"
 
 # libFuzzer is part of clang. CI's sanitized tests use the same objects.
@@ -295,7 +299,7 @@ bench-twins: $(BUILD)/bin/twin_data $(BUILD)/bin/train_bert $(BUILD)/bin/train_g
 bench-growth: $(BUILD)/bin/bench  ## shows how time and memory grow with length, width, batch, threads
 	+$(call run,/usr/bin/python3 tests/bench/growth.py)
 
-race: $(BUILD)/bin/train_gpt  ## trains with ten seeds to a target loss: TRACK=fixed, open or a100, DATA=FILE
+race: $(BUILD)/bin/train_gpt $(BUILD)/bin/train_cnn_attention  ## trains with ten seeds to a target: TRACK=fixed, open, a100, digits or cifar10
 	+$(call run,/usr/bin/python3 tests/bench/race.py $(TRACK) --bin $(BUILD)/bin --data "$(DATA)")
 
 format:  ## formats the sources with clang-format (Debian 12's, version 14)
