@@ -25,8 +25,8 @@ class Decoder {
   /// Reads the next tokens of each row, ids (rows, T) with T <= room(). Returns the logits of the
   /// token after the last: (rows, vocab).
   virtual Tensor next_logits(const Tensor& ids) = 0;
-  /// Replaces the state of each row i by the state of row rows[i]. `rows` is (number of rows)
-  /// int64.
+  /// Gives each row i the state that row rows[i] had before the call. `rows` is an int64 tensor
+  /// with one index per row.
   virtual void reorder(const Tensor& rows) = 0;
   /// Returns how many more tokens a row can read.
   virtual int64_t room() const = 0;

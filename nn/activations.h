@@ -24,7 +24,7 @@ struct Sigmoid {
 struct SiLU {
   Tensor operator()(const Tensor& x) const { return silu(x); }
 };
-/// Computes gelu(x), exactly. For GPT-2's approximation, pass the function gelu_tanh to Sequential.
+/// Computes gelu(x). For GPT-2's approximation by tanh, pass the function gelu_tanh to Sequential.
 struct GELU {
   Tensor operator()(const Tensor& x) const { return gelu(x); }
 };

@@ -66,7 +66,7 @@ class KeyValueCache {
   int64_t capacity_;
   Tensor k_, v_;                       // (largest B, Hk, allocated tokens, key_dim or value_dim)
   std::vector<int64_t> lengths_;       // (B)
-  std::vector<int64_t> written_;       // (largest B): tokens per row whose memory is initialised
+  std::vector<int64_t> written_;       // (largest B): number of tokens in initialised memory
   std::array<Tensor, 2> last_tokens_;  // per sublayer: (B, 1, dim), or undefined if none
 };
 

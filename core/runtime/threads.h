@@ -1,9 +1,9 @@
 #pragma once
 // Loops that run on several threads.
 //
-// parallel_for splits [0, n) into chunks. The caller fixes the chunk size, so it does not depend on
-// the number of threads, and a chunk always computes the same bits. Sums over chunks are combined
-// in chunk order. Loop bodies compute on raw pointers and call no ops. While a loop runs, its
+// parallel_for splits [0, n) into chunks, of a size that the caller passes. Results must not depend
+// on the number of threads: either the chunk size does not, or any split gives the same bits. Sums
+// over chunks are combined in chunk order. A loop body must not call ops. While a loop runs, its
 // threads round to nearest, trap no floating-point exception and flush denormals to zero, since
 // arithmetic on one denormal takes as long as on a hundred normal numbers. The caller's
 // floating-point mode is restored afterwards.

@@ -55,8 +55,8 @@ class LossLog {
   /// accuracy 0.4312".
   std::string last_line() const;
   /// Returns the plot for FOLDER/loss.png: the losses of all steps, and the estimates of the
-  /// training and the validation loss. The y axis is logarithmic if all estimates are positive and
-  /// the largest is more than five times the smallest.
+  /// training and the validation loss. The y axis is logarithmic if all estimates but NaN are
+  /// positive and the largest is more than five times the smallest.
   Picture picture(const std::string& title, const std::string& loss_name,
                   const LossCurve& steps) const;
 

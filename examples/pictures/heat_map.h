@@ -58,12 +58,13 @@ void check_heat_map(const HeatMap& map);
 
 /// Makes a token visible, in valid UTF-8 without control characters. A space becomes ␣, a line
 /// break ↵, a tab ⇥, and the empty token ∅. Any other character below U+0020 becomes its symbol
-/// (for example ␀). Any other invisible character becomes its code (for example `<U+200B>`), and a
-/// byte that is not UTF-8 becomes its value (for example `<E2>`). If `spaces` is false, spaces and
+/// (for example ␀). Most other invisible characters become their code (for example `<U+200B>`), and
+/// a byte that is not UTF-8 becomes its value (for example `<E2>`). If `spaces` is false, spaces and
 /// the empty token are unchanged, which suits titles.
 std::string visible(const std::string& token, bool spaces = true);
-/// Returns the width in terminal columns. Chinese, Japanese and Korean characters (except
-/// half-width forms) and emoji from U+1F000 on count as two columns.
+/// Returns the width in terminal columns. Characters of U+1100 to U+115F, U+2E80 to U+D7A3, U+F900
+/// to U+FAFF, U+FF00 to U+FF60 and from U+1F000 on count as two columns: in the main Chinese,
+/// Japanese, Korean and emoji.
 int64_t columns_of(const std::string& visible_text);
 
 /// Returns one field of a CSV file, quoted if necessary (RFC 4180).

@@ -1,5 +1,5 @@
 #pragma once
-// Code shared by the programs that train image classifiers.
+// Code shared by train_vit and train_cnn_attention, which train image classifiers.
 
 #include <cstdio>
 #include <string>

@@ -11,12 +11,6 @@ namespace gradus::programs {
 
 namespace {
 
-/// Ops whose arguments may differ in dtype, or whose floating arguments may be of int64 too.
-const std::set<std::string> takes_any_dtype{
-    "add",     "sub",    "mul",      "div",     "pow",  "maximum", "minimum", "square",
-    "neg",     "abs",    "sign",     "floor",   "ceil", "round",   "isnan",   "sum",
-    "sum_all", "prod",   "prod_all", "cumsum",  "max",  "min",     "max_all", "min_all",
-    "argmax",  "argmin", "sort",     "argsort", "topk", "any",     "all",     "one_hot"};
 const std::set<std::string> copies{"written", "logical_not", "logical_and", "logical_or"};
 
 /// A call, and whether it must throw whatever its op.

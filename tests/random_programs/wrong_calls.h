@@ -1,5 +1,5 @@
 #pragma once
-// Wrong calls: calls with one fault, most of which must throw Error.
+// Wrong calls: calls with one fault, which must throw Error or, for some faults, may be accepted.
 
 #include <string>
 

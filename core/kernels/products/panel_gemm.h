@@ -31,8 +31,8 @@ namespace detail {
 // The most rows of a panel, and the most columns of C, in one step. A panel takes at most 32 KB of
 // L1. col_step columns of C stay in a cache while they are summed over several steps of k.
 inline constexpr int64_t k_step = 256, col_step = 1024;
-// Bytes of A in one step of rows: half of an L2 cache of 1 MB. Each panel of B is packed once per
-// step of rows.
+// The most bytes of A in one step of rows and of k: half of an L2 cache of 1 MB. Each panel of B is
+// packed once per step of rows.
 inline constexpr int64_t near_bytes = 512 << 10;
 // The size of B in bytes above which prefetching is worth its cost.
 inline constexpr int64_t far_bytes = near_bytes / 2;

@@ -31,8 +31,8 @@ struct PairFile {
 };
 
 /// Reads a file of pairs, one per line: source, tab, target. Anything after a second tab is ignored
-/// (in Tatoeba's files, for example, the author). Lines end with LF or CR LF, which may be missing
-/// after the last line. A byte order mark is skipped. Leading and trailing spaces are kept. A line
+/// (in Tatoeba's files, for example, the author). Lines end with LF or CR LF; the last may end
+/// with CR or nothing. A byte order mark is skipped. Leading and trailing spaces are kept. A line
 /// is bad if it has no tab, if a side is empty or blank, or if it is not UTF-8. If skip_bad is
 /// false, throws Error, naming the file and the line, on a bad line.
 PairFile read_pairs(const std::string& path, const ReadPairsOptions& options = {});

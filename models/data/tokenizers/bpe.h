@@ -16,8 +16,8 @@ namespace gradus::models::internal {
 /// How a byte-level tokenizer splits a text into words.
 enum class WordRule {
   gpt2,
-  digits,  ///< SmolLM2: each character of a number is a word; each text between numbers is split
-           ///< alone, as by gpt2
+  digits,  ///< SmolLM2: each character of a number is a word; gpt2 splits what lies between
+           ///< numbers, as if it were a whole text
   llama3,  ///< Llama 3's pattern, in which numbers have at most three characters
   qwen2,   ///< Llama 3's pattern with numbers of one character
 };

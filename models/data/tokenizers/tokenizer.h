@@ -14,8 +14,8 @@ namespace gradus::models {
 ///
 /// A tokenizer may have special tokens, for example {"[PAD]", "[UNK]", "[START]", "[END]"}: ids
 /// that stand for no text and that programs insert. encode does not produce them from text, with
-/// one exception: it produces [UNK], if there is one, for text outside the vocabulary. decode
-/// writes the names of special tokens.
+/// one exception: tokenizers of characters, words and word pieces produce [UNK], if there is one,
+/// for text outside the vocabulary. decode writes the names of special tokens.
 ///
 /// Tokenizers are immutable, so threads may share one.
 class Tokenizer {
@@ -50,7 +50,8 @@ class Tokenizer {
   bool has_special(const std::string& name) const;
   /// Returns whether `id` is the id of a special token.
   bool is_special(int64_t id) const;
-  /// Returns the names of the special tokens, in the order given.
+  /// Returns the names of the special tokens, in the order of the options or of the file that the
+  /// tokenizer was made from.
   const std::vector<std::string>& special_tokens() const { return special_names_; }
   /// Returns how many of the ids are [UNK]; 0 if the tokenizer has no [UNK].
   int64_t count_unknown(const std::vector<int64_t>& ids) const;
