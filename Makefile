@@ -26,7 +26,8 @@
 #:   FUZZ      targets of make fuzz, such as png (default: all)
 #:   SECONDS   time for each fuzz target (default 60)
 #:   COUNT, SEED   the number of faults of make mutants (default 60), and the seed of their choice (1)
-#:   TRACK, DATA   the track (default fixed; open, a100) and the text of make race
+#:   TRACK, DATA   the track of make race (default fixed; open, a100, digits, cifar10) and its data: a text,
+#:             mnist:DIR or cifar10:DIR
 #:   PREFIX    where make install puts the library (default /usr/local). Without ARCH it runs on any
 #:             processor of this family, and the shared library is also installed for x86-64-v3 and
 #:             -v4: the system's loader picks the one that fits
@@ -230,8 +231,8 @@ limited := timeout --foreground --kill-after=10 $(LIMIT)
 # Each room's tests run in a process of their own, side by side, and so does the table of ops, which takes longer
 # than the rest of its room. Those tagged [.] run only when named.
 runs = $(if $(filter ops,$(1)),op_table) $(1)
-tests_of = $(filter $(if $(filter op_table,$(1)),tests/ops/op_table.cpp,tests/$(1)/%),$(filter-out $(if \
-  $(filter ops,$(1)),tests/ops/op_table.cpp),$(TEST_SRC)))
+op_table := tests/ops/op_table.cpp
+tests_of = $(if $(filter op_table,$(1)),$(op_table),$(filter-out $(op_table),$(filter tests/$(1)/%,$(TEST_SRC))))
 .PHONY: run-tests $(addprefix run-,$(call runs,$(test_rooms)))
 run-tests:
 	$(quiet)$(limited) $(BUILD)/bin/tests '~[.]$(SKIP:%=~%)'
@@ -299,7 +300,7 @@ bench-twins: $(BUILD)/bin/twin_data $(BUILD)/bin/train_bert $(BUILD)/bin/train_g
 bench-growth: $(BUILD)/bin/bench  ## shows how time and memory grow with length, width, batch, threads
 	+$(call run,/usr/bin/python3 tests/bench/growth.py)
 
-race: $(BUILD)/bin/train_gpt $(BUILD)/bin/train_cnn_attention  ## trains with ten seeds to a target: TRACK=fixed, open, a100, digits or cifar10
+race: $(BUILD)/bin/train_gpt $(BUILD)/bin/train_cnn_attention  ## trains ten seeds to a target: TRACK=fixed DATA=FILE
 	+$(call run,/usr/bin/python3 tests/bench/race.py $(TRACK) --bin $(BUILD)/bin --data "$(DATA)")
 
 format:  ## formats the sources with clang-format (Debian 12's, version 14)

@@ -31,7 +31,7 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # sequences differ in length (many texts are generated at once), and for updates read from adapters. 180 for
     # probability distributions (nn/probability), for variational autoencoders and policy gradients. 10 so that the
     # layers of a Sequential draw their weights in the order written, whatever the compiler. 50 for Conv1d and
-    # ConvTranspose2d.
+    # ConvTranspose2d. 30 for the polynomials of the Polar Express: four steps of Muon for five.
     "nn and optim without ranks": (3740, ["nn", "optim"], ["optim/parallel", "optim/mpi"]),
     # Not planned: one run on several machines.
     "optim/parallel, optim/mpi": (1150, ["optim/parallel", "optim/mpi"], []),

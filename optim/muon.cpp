@@ -26,7 +26,6 @@ Muon::Muon(std::vector<StackedMatrices> params, const MuonOptions& options)
   check(momentum >= 0 && momentum < 1, name(), ": expected 0 <= momentum < 1, got ", momentum);
   check(options.steps >= 1 && options.steps <= 100, name(), ": expected 1 to 100 steps, got ",
         options.steps);
-  polynomials_ = internal::polynomials(options.steps, options.polar_express);
   for (size_t i = 0; i < params.size(); ++i) {
     const Tensor& p = params[i].param;
     check(p.rank() >= 2, label(i, p), ": expected a matrix, of at least 2 axes");
@@ -98,7 +97,8 @@ void Muon::update_matrix(const Matrix& matrix, double grad_scale) const {
       u[i] = nesterov ? keep * m[i] + part : m[i];
     });
   });
-  internal::newton_schulz<T>(matrix.rows, matrix.cols, polynomials_, options_.bfloat16, u);
+  internal::newton_schulz(matrix.rows, matrix.cols, options_.steps, options_.polar_express,
+                          options_.bfloat16, u);
 
   const double shape = static_cast<double>(matrix.rows) / static_cast<double>(matrix.cols);
   const auto lr = static_cast<T>(update.lr * std::sqrt(std::max(1.0, shape)));

@@ -17,8 +17,8 @@ struct MuonOptions {
   double weight_decay = 0;  ///< each step multiplies p by 1 - lr * weight_decay
   bool cautious = false;    ///< decay only the elements that the update moves towards 0
   int64_t steps = 5;        ///< number of Newton-Schulz steps
-  /// use other polynomials in each step (Amsel et al. 2025, "The Polar Express", arXiv 2505.16932):
-  /// 4 of these steps reach the losses of 5 of Jordan's
+  /// use a polynomial of its own in each step (Amsel et al. 2025, "The Polar Express", arXiv
+  /// 2505.16932) instead of Jordan's: 4 steps reach the losses of 5
   bool polar_express = false;
   /// Round the operands of the Newton-Schulz products of float32 parameters to bfloat16, as Jordan
   /// does. This changes an update by a few percent. It has no effect unless
@@ -51,7 +51,6 @@ class Muon : public GroupOptimizer {
   void update_matrix(const Matrix& matrix, double grad_scale) const;
 
   MuonOptions options_;
-  std::vector<internal::Polynomial> polynomials_;
   std::vector<std::vector<int64_t>> rows_;  // per parameter: number of rows of each matrix
 };
 

@@ -14,22 +14,39 @@ namespace gradus::optim {
 
 namespace {
 
-using internal::Polynomial;
-
-/// A step for t X in place of X, with its own t before and after, chosen such that the last
-/// coefficient is 1: X becomes a X + b A X + A A X.
-struct Step {
-  double a, b;
-  double growth;  // of errors in A: the square of the polynomial's a
+/// A step: X becomes a X + b A X + c A A X with A = X X^T.
+struct Polynomial {
+  double a, b, c;
 };
 
-/// A sequence of steps. The first expects t X instead of X, and the last results in X itself.
+constexpr Polynomial jordan{3.4445, -4.7750, 2.0315};
+/// The Polar Express, for singular values from 0.001 up: each polynomial has the least error on the
+/// range that those before leave, cut off below 0.02 of its upper end. All but the fifth are
+/// p(x / 1.01), so that rounding errors stay in range. Later steps use the limit.
+constexpr Polynomial polar_express_steps[]{{8.2373, -23.1577, 16.6806},
+                                           {4.0819, -2.8929, 0.5253},
+                                           {3.9224, -2.8538, 0.532},
+                                           {3.2777, -2.4095, 0.4847},
+                                           {2.2938, -1.6627, 0.4181}};
+constexpr Polynomial polar_express_limit{1.875, -1.25, 0.375};
+
+/// A step on Y = t X with G = Y Y^T. If u is the scale after the step,
+///   u (a X + b A X + c A A X) = (a u / t) Y + (b u / t^3) G Y + (c u / t^5) G G Y,
+/// and t^5 = c u makes the last coefficient 1.
+struct Step {
+  double a, b;
+  double growth;  // of errors in G: the square of the polynomial's a
+};
+
+/// The steps from Y = t X to the final X. The scale after the last is 1.
 struct Steps {
   double t = 1;
   std::vector<Step> list;
-  explicit Steps(std::span<const Polynomial> polynomials) : list(polynomials.size()) {
+  Steps(int64_t steps, bool polar_express) : list(static_cast<size_t>(steps)) {
     for (size_t i = list.size(); i-- > 0;) {
-      const auto [a, b, c] = polynomials[i];
+      const auto [a, b, c] = !polar_express                       ? jordan
+                             : i < std::size(polar_express_steps) ? polar_express_steps[i]
+                                                                  : polar_express_limit;
       const double after = t;
       t = std::pow(c * after, 0.2);
       list[i] = {a * after / t, b * after / (t * t * t), a * a};
@@ -63,10 +80,6 @@ void normalise(int64_t n, double t, T* x) {
     });
   });
 }
-
-/// Whether any number of columns of a product is computed by the panel kernel.
-template <class T>
-constexpr bool panel_always = std::is_same_v<T, float>&& kernel::vector_bytes == 64;
 
 /// Columns per task of a product with `cols` columns. A thread that has a matrix to itself computes
 /// all columns at once, so that it packs and rounds the other operand once.
@@ -122,7 +135,7 @@ class Iteration {
   const T* result() const { return x_; }
 
  private:
-  /// g.c = factor g.a + g, a symmetric matrix.
+  /// Computes C = factor A + A B, a symmetric matrix, for the operands of g.
   void multiply_symmetric(T factor, const blas::Product<T>& g) const {
     parallel_for(n_, task_cols<T>(n_, 1), [&](int64_t begin, int64_t end) {
       kernel::symmetric_product(factor, g, begin, end);
@@ -144,8 +157,10 @@ class Iteration {
   }
   /// X = factor X + w X.
   void multiply(T factor, const T* w) {
-    // BLAS and dot products would round parts differently from the whole.
-    const int64_t task = panel_always<T> ? task_cols<T>(cols_, 2) : 2 * kernel::panel_cols<T>;
+    // Only the panel kernel gives the same bits for any split, and only if n_ > 1: a last column
+    // of one element would be a dot product.
+    const bool any_split = n_ > 1 && std::is_same_v<T, float> && kernel::vector_bytes == 64;
+    const int64_t task = any_split ? task_cols<T>(cols_, 2) : 2 * kernel::panel_cols<T>;
     parallel_for(cols_, task, [&](int64_t begin, int64_t end) {
       blas::Product<T> g{.m = n_, .n = end - begin, .k = n_, .a = w, .lda = n_};
       g.add = true, g.b = x_ + begin, g.c = next_ + begin, g.ldb = g.ldc = cols_;
@@ -160,11 +175,7 @@ class Iteration {
   T *x_, *next_;
 };
 
-/// With operands rounded to bfloat16, errors in the Gram matrix grow. It is therefore computed again
-/// from X before they would grow by more than this factor, and more than 5 steps do not use it.
-constexpr double most_growth = 2000;
-
-/// As internal::newton_schulz, for t X of a normalised X (rows, cols).
+/// Runs the steps on x = t X (rows, cols), which is normalised.
 template <class T>
 void iterate(int64_t rows, int64_t cols, std::span<const Step> steps, bool rounded, T* x) {
   if (rows > cols) {
@@ -174,14 +185,22 @@ void iterate(int64_t rows, int64_t cols, std::span<const Step> steps, bool round
     return kernel::transpose(cols, rows, wide.data(), rows, x, cols);
   }
   Iteration<T> iteration(rows, cols, x);
+  // With rounded operands, the errors of more than 5 steps add up to too much.
   if (cols < 2 * rows || (rounded && steps.size() > 5)) {
     iteration.run(steps);
   } else {
-    for (size_t begin = 0, end = 0; begin < steps.size(); begin = end) {
-      double growth = 1;
-      while (end < steps.size() && (!rounded || (growth *= steps[end].growth) < most_growth)) ++end;
-      iteration.run_by_gram(steps.subspan(begin, end - begin));
+    // Errors in the Gram matrix grow. It is therefore computed again from X before they would grow
+    // by more than this factor.
+    const double most_growth = rounded ? 2e3 : 1e6;
+    size_t begin = 0;
+    double growth = 1;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      growth *= steps[i].growth;
+      if (i == begin || growth <= most_growth) continue;
+      iteration.run_by_gram(steps.subspan(begin, i - begin));
+      begin = i, growth = steps[i].growth;
     }
+    iteration.run_by_gram(steps.subspan(begin));
   }
   if (iteration.result() != x) std::copy_n(iteration.result(), rows * cols, x);
 }
@@ -189,33 +208,17 @@ void iterate(int64_t rows, int64_t cols, std::span<const Step> steps, bool round
 }  // namespace
 
 template <class T>
-void internal::newton_schulz(int64_t rows, int64_t cols, std::span<const Polynomial> polynomials,
+void internal::newton_schulz(int64_t rows, int64_t cols, int64_t steps, bool polar_express,
                              bool rounded, T* x) {
   rounded = rounded && kernel::bfloat16_products && std::is_same_v<T, float>;
   const Bfloat16Products products(rounded);
-  const Steps steps(polynomials);
-  normalise(rows * cols, steps.t, x);
-  iterate<T>(rows, cols, steps.list, rounded, x);
+  const Steps all(steps, polar_express);
+  normalise(rows * cols, all.t, x);
+  iterate<T>(rows, cols, all.list, rounded, x);
 }
 
-std::vector<internal::Polynomial> internal::polynomials(int64_t steps, bool polar_express) {
-  const auto count = static_cast<size_t>(steps);
-  if (!polar_express) return std::vector<Polynomial>(count, {3.4445, -4.7750, 2.0315});
-  // Each is optimal for the singular values that the steps before leave, from 0.001 up. All but the
-  // last two are scaled by 1.01 to be safe from rounding errors.
-  std::vector<Polynomial> list{{8.2373, -23.1577, 16.6806},
-                               {4.0819, -2.8929, 0.5253},
-                               {3.9224, -2.8538, 0.532},
-                               {3.2777, -2.4095, 0.4847},
-                               {2.2938, -1.6627, 0.4181}};
-  list.resize(count, {1.875, -1.25, 0.375});
-  return list;
-}
-
-template void internal::newton_schulz<float>(int64_t, int64_t, std::span<const Polynomial>, bool,
-                                             float*);
-template void internal::newton_schulz<double>(int64_t, int64_t, std::span<const Polynomial>, bool,
-                                              double*);
+template void internal::newton_schulz<float>(int64_t, int64_t, int64_t, bool, bool, float*);
+template void internal::newton_schulz<double>(int64_t, int64_t, int64_t, bool, bool, double*);
 
 Tensor newton_schulz(const Tensor& matrices, int64_t steps) {
   check(matrices.defined() && matrices.rank() >= 2 && is_floating(matrices.dtype()),
@@ -225,11 +228,10 @@ Tensor newton_schulz(const Tensor& matrices, int64_t steps) {
   const Tensor out = matrices.contiguous().clone();
   const int64_t rows = out.size(-2), cols = out.size(-1), size = rows * cols;
   const int64_t count = size == 0 ? 0 : out.numel() / size;
-  const auto polynomials = internal::polynomials(steps, false);
   dispatch_floating("newton_schulz", out.dtype(), [&]<class T>(TypeTag<T>) {
     T* x = out.data<T>();
-    internal::for_each_matrix(count, [=, &polynomials](int64_t i) {
-      internal::newton_schulz<T>(rows, cols, polynomials, false, x + i * size);
+    internal::for_each_matrix(count, [=](int64_t i) {
+      internal::newton_schulz(rows, cols, steps, false, false, x + i * size);
     });
   });
   return out;

@@ -2,9 +2,6 @@
 // The Newton-Schulz iteration: computes nearly orthogonal matrices by matrix products only, for
 // Muon.
 
-#include <span>
-#include <vector>
-
 #include "gradus/core/runtime/threads.h"
 #include "gradus/core/tensor/tensor.h"
 
@@ -23,22 +20,14 @@ Tensor newton_schulz(const Tensor& matrices, int64_t steps = 5);
 
 namespace internal {
 
-/// A step: X becomes a X + b A X + c A A X with A = X X^T.
-struct Polynomial {
-  double a, b, c;
-};
-
-/// Returns the polynomials of `steps` steps: Jordan's for each of them or, if `polar_express`, those
-/// of Amsel et al. 2025, "The Polar Express", arXiv 2505.16932.
-std::vector<Polynomial> polynomials(int64_t steps, bool polar_express);
-
-/// Replaces the contiguous matrix `x` (rows, cols) by the result of a step per polynomial. `rounded`:
+/// Replaces the contiguous matrix `x` (rows, cols) by the result of `steps` steps, Jordan's or, if
+/// `polar_express`, those of Amsel et al. 2025, "The Polar Express", arXiv 2505.16932. `rounded`:
 /// products of float32 matrices read operands rounded to bfloat16 if has_bfloat16_products(). If
 /// called inside a parallel loop, runs on the calling thread only, otherwise on all threads. The
 /// bits of the result do not depend on the number of threads.
 template <class T>
-void newton_schulz(int64_t rows, int64_t cols, std::span<const Polynomial> polynomials,
-                   bool rounded, T* x);
+void newton_schulz(int64_t rows, int64_t cols, int64_t steps, bool polar_express, bool rounded,
+                   T* x);
 
 /// Calls body(i), which computes matrix i, for i in [0, count). If there are at least as many
 /// matrices as threads, the calls run in parallel. Otherwise they run one after another, so that

@@ -106,8 +106,8 @@ void add_optimizer_flags(Flags& flags, TrainOptions& o) {
   flags.add("--muon-decay", o.muon_decay, 0, 1e6,
             "Muon's weight decay, where it agrees with the step");
   flags.add("--muon-steps", o.muon_steps, 1, 100, "steps of Muon's orthogonalisation");
-  flags.add("--polar-express", o.polar_express,
-            "other polynomials in these steps, of which 4 do what 5 of Jordan's do");
+  flags.add("--muon-polar-express", o.polar_express,
+            "use the Polar Express's polynomials in these steps: 4 reach the losses of 5");
   flags.add("--muon-precision", o.muon_precision, {"float32", "bf16"},
             "products of Muon's orthogonalisation: as --precision");
   flags.add("--beta1", o.beta1, 0, below_1, "AdamW's decay of the running mean of gradients");
@@ -138,7 +138,7 @@ void add_training_flags(Flags& flags, TrainOptions& o) {
   flags.add("--seed", o.seed, "seed of weights, batches, dropout and samples");
   flags.added_later({"--decay-steps", "--beta1", "--patience", "--stable", "--optimizer",
                      "--muon-lr", "--muon-momentum", "--muon-decay", "--ema", "--precision",
-                     "--muon-steps", "--polar-express", "--muon-precision"});
+                     "--muon-steps", "--muon-polar-express", "--muon-precision"});
   flags.group("This run");
   flags.add("--out", o.out, "DIR", "output folder: model, checkpoint, losses and their plot");
   flags.add("--init-from", o.init_from, "DIR", "start from the weights in this folder", "none");

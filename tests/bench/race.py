@@ -2,7 +2,7 @@
 """Races a training recipe to a target: trains with several seeds and asks whether the mean of the
 held-out scores is better than the target.
 
-    race.py TRACK --data FILE [--seeds 10] [-- FLAG...]
+    race.py TRACK --data DATA [--seeds 10] [-- FLAG...]
 
 The flags after -- are the training program's and come after the track's own. Prints a line per run
 (score, seconds of training, joules if the processor's meter can be read), then the mean, the
@@ -38,7 +38,8 @@ TRACKS = {
     "a100": ("train_gpt", "--recipe fast --layers 6 --heads 6 --dim 192 --context 256 --batch 12 --dropout 0.1 "
              "--steps 1450 --muon-lr 0.02 --muon-momentum 0.95 --warmup 20 --stable 0.4 --lr 5e-3 --precision bf16 "
              "--muon-precision bf16", "val_loss", BABY),
-    # --data mnist:DIR. If DIR has only MNIST's test files: 8,000 digits to train on and 2,000 held out.
+    # --data mnist:DIR. If DIR has only MNIST's test files, 8,000 of these train and 2,000 are held out. 0.99 is our own
+    # target, 0.94 that of hlb-CIFAR10 and airbench.
     "digits": ("train_cnn_attention", IMAGES + " --steps 1000", "accuracy", 0.99),
     # --data cifar10:DIR.
     "cifar10": ("train_cnn_attention", IMAGES + " --filters 64 --flip 0.5 --rotate 0 --steps 10000", "accuracy", 0.94),
@@ -106,9 +107,9 @@ def main():
     if len(values) > 1:
         spread = statistics.stdev(values)
         error = spread / math.sqrt(len(values))
-        t = (mean - target) / error if error > 0 else math.copysign(math.inf, mean - target)
-        better = -t if score == "accuracy" else t
-        p = student_p(better, len(values) - 1) if math.isfinite(t) else float(better > 0)
+        gap = target - mean if score == "accuracy" else mean - target  # negative: better than the target
+        t = gap / error if error > 0 else math.copysign(math.inf, gap)
+        p = student_p(t, len(values) - 1) if math.isfinite(t) else float(t > 0)
         print(f" +- {spread:.4f} over {len(values)} seeds; target {target}: p = {p:.2g}", end="")
     print(f"; median {seconds:.1f} s")
 

@@ -223,6 +223,12 @@ Tensors contiguous_leaves(const Tensors& tensors) {
   return leaves;
 }
 
+void check_not_overwritten(const Tensors& inputs, const Tensors& copies) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    check(relative_distance(inputs[i].detach(), copies[i].detach()) == 0, "input ", i,
+          " was overwritten");
+}
+
 /// Runs f and its backward with output gradients in a layout, and checks that they are not
 /// overwritten.
 Run run_with(const TensorFunction& f, const Tensors& leaves, const Layout& layout) {
@@ -298,15 +304,14 @@ void check_layouts(const OpRow& row, const Tensors& inputs) {
       const Tensors leaves = laid_out(inputs, layout, -1), copies = contiguous_leaves(leaves);
       compare(std::string("inputs and output gradient: ") + name, run_with(row.f, leaves, layout),
               run_with(row.f, copies, copied), 1e-12);
+      check_not_overwritten(leaves, copies);
       continue;
     }
     const int alone = inputs.size() > 1 ? static_cast<int>(inputs.size()) : 0;
     for (int only = -1; only < alone; ++only) {
       const Tensors leaves = laid_out(inputs, layout, only), copies = contiguous_leaves(leaves);
       compare(std::string("inputs: ") + name, run(row.f, leaves), run(row.f, copies), 1e-12);
-      for (size_t i = 0; i < leaves.size(); ++i)
-        check(relative_distance(leaves[i].detach(), copies[i].detach()) == 0, "input ", i,
-              " was overwritten");
+      check_not_overwritten(leaves, copies);
     }
     compare(std::string("output gradient: ") + name,
             run_with(row.f, leaves_of(inputs, float64), layout),

@@ -150,6 +150,7 @@ TEST_CASE("missing_file: one path, or several separated by commas", "[support]")
   CHECK(missing_file(a).empty());
   CHECK(missing_file(a + ',' + scratch.path.string()).empty());
   CHECK(missing_file(scratch / "b,c").empty());
+  CHECK(missing_file(a + ",-").empty());
   CHECK(missing_file(none) == none);
   CHECK(missing_file(a + ',' + none + ',' + a) == none);
 }

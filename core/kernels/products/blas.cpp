@@ -224,10 +224,12 @@ void split(ProductKernel choice, const Product<T>& p, const TileDone& done) {
   });
 }
 
-// Computes the lower triangle of C by blocks of few columns. The kernel is that of one block: any
-// split at multiples of panel_cols then gives the same bits.
+// Computes the lower triangle of C. The panel kernel computes it in one call; otherwise each block
+// of panel_cols columns is a product of its own. A split at multiples of panel_cols therefore gives
+// the same bits.
 template <class T>
 void compute_lower(const Product<T>& p) {
+  check(p.m >= p.n, "gemm: lower: expected m >= n, got ", p.m, " and ", p.n);
   const ProductKernel choice = choose_product(
       {.m = p.m, .n = kernel::narrow_cols, .k = p.k, .rounded = core::modes().bfloat16},
       dtype_of<T>);
@@ -252,6 +254,7 @@ void clear(const Product<T>& p) {
 template <class T>
 void gemm(Product<T> p, const TileDone& done) {
   validate(p);
+  check(!p.lower, "gemm: lower is for gemm_serial only");
   if (p.m == 0 || p.n == 0) return;
   ProfileScope::count(
       2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k), 0);

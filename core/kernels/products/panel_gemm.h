@@ -174,11 +174,11 @@ void panel_gemm(const Product<T>& g, Done&& done) {
   const int64_t row_step =
       near_bytes / static_cast<int64_t>(sizeof(Element)) / (step / per) / block * block;
   Operands operands(g, std::min(row_step, g.m), step);
-  for (int64_t i0 = 0; i0 < g.m; i0 += row_step)
-    for (int64_t j0 = 0; j0 < g.n; j0 += col_step)
+  for (int64_t i0 = 0; i0 < g.m; i0 += row_step) {
+    const int64_t i1 = std::min(i0 + row_step, g.m), n = g.lower ? std::min(g.n, i1) : g.n;
+    for (int64_t j0 = 0; j0 < n; j0 += col_step)
       for (int64_t p = 0; p < g.k; p += step) {
-        const int64_t i1 = std::min(i0 + row_step, g.m);
-        const int64_t j1 = std::min({j0 + col_step, g.n, g.lower ? i1 : g.n});
+        const int64_t j1 = std::min(j0 + col_step, n);
         const int64_t k = std::min(step, g.k - p), elements = ceil_div(k, per);
         const bool add = g.add || p > 0, last = p + k == g.k;
         // Cache lines to prefetch per block.
@@ -189,9 +189,8 @@ void panel_gemm(const Product<T>& g, Done&& done) {
           operands.pack(p, k, j, cols, panel.data());
           Prefetch<T> next = j + cols < j1 ? Prefetch<T>(g, step, p, j + cols)
                              : !last       ? Prefetch<T>(g, step, p + k, j0)
-                                           : Prefetch<T>(g, step, 0, j1 < g.n ? j1 : 0);
-          const int64_t first = g.lower ? std::max(i0, j / block * block) : i0;
-          for (int64_t i = first; i < i1; i += block) {
+                                           : Prefetch<T>(g, step, 0, j1 < n ? j1 : 0);
+          for (int64_t i = g.lower ? std::max(i0, j) : i0; i < i1; i += block) {
             const int64_t rows = std::min(block, i1 - i);
             if (far) next.next(lines);
             T* c = g.c + i * g.ldc + j;
@@ -210,6 +209,7 @@ void panel_gemm(const Product<T>& g, Done&& done) {
           }
         }
       }
+  }
 }
 
 }  // namespace gradus::kernel

@@ -1,6 +1,6 @@
 #pragma once
 // Products whose result is a symmetric matrix, on one thread: only the lower triangle is computed,
-// in half the time of the whole, and then mirrored.
+// half the work, and then mirrored.
 
 #include "gradus/core/kernels/products/blas.h"
 #include "gradus/core/kernels/products/panel_gemm.h"
@@ -30,9 +30,10 @@ void scale_rows(T factor, int64_t rows, int64_t cols, const T* x, int64_t stride
     simd_for(cols, [=](int64_t j) { out[j] = factor * x[j]; });
 }
 
-/// Computes the part of C = factor A + A B from row and column `begin` on, up to column `end`, and
-/// the part that mirrors it, for a C that is symmetric. A is square unless the factor is 0. `begin`
-/// must be a multiple of panel_cols. Splitting the columns does not change the bits.
+/// Computes columns [begin, end) of the symmetric matrix C = factor A + A B from the diagonal down,
+/// and by mirroring rows [begin, end) to the right of it. `begin` and `end` must be multiples of
+/// panel_cols, unless end = n; splitting there does not change the bits. A is square unless the
+/// factor is 0, and not transposed. Ignores g.m, g.add and g.lower.
 template <class T>
 void symmetric_product(T factor, const Product<T>& g, int64_t begin, int64_t end) {
   constexpr int64_t width = panel_cols<T>;
