@@ -1,5 +1,6 @@
 // train_gpt: what a checkpoint stores, and checkpoints of earlier versions.
 
+#include "gradus/core/debug/build_info.h"
 #include "gradus/core/files/safetensors.h"
 #include "tests/support/train_bench.h"
 
@@ -140,6 +141,24 @@ TEST_CASE("train_gpt: a run with Muon and a mean of weights resumes to the same 
   const Result other = run("train_gpt", "--resume --optimizer adamw" + bench.out());
   CHECK(other.status == 1);
   CHECK_THAT(other.output, Contains("--optimizer contradicts"));
+}
+
+TEST_CASE("train_gpt: each option of Muon changes the run, and a resumed run keeps it") {
+  const Bench bench;
+  const std::string flags = bench.flags + " --optimizer muon --steps 3";
+  REQUIRE(run("train_gpt", flags + bench.out("plain")).status == 0);
+  std::vector<std::string> options{"--muon-lr 0.3", "--muon-momentum 0.5", "--muon-decay 3",
+                                   "--muon-steps 4", "--muon-polar-express"};
+  if (has_bfloat16_products()) options.emplace_back("--muon-precision bf16");
+  for (const std::string& option : options) {
+    CAPTURE(option);
+    REQUIRE(run("train_gpt", flags + ' ' + option + " --overwrite" + bench.out()).status == 0);
+    CHECK(bench.file("out/model.safetensors") != bench.file("plain/model.safetensors"));
+    CHECK(run("train_gpt", "--resume --steps 4" + bench.out()).status == 0);
+  }
+  const Result other = run("train_gpt", "--resume --muon-steps 6" + bench.out());
+  CHECK(other.status == 1);
+  CHECK_THAT(other.output, Contains("--muon-steps contradicts"));
 }
 
 TEST_CASE("train_gpt: the learning rate and its schedule may change on resume") {
