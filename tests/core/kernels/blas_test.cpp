@@ -196,6 +196,12 @@ TEST_CASE("gemm refuses bad sizes", "[blas]") {
   CHECK_NOTHROW(run(1, 2, 2, 0));  // the stride of a single row is not used
   CHECK_NOTHROW(run(INT32_MAX, 0, 2, 2));
   CHECK_THROWS_WITH(run(int64_t{INT32_MAX} + 1, 0, 2, 2), Catch::Contains("exceed BLAS's limit"));
+  std::vector<float> c(6);
+  const std::vector<float> a(6), b(6);
+  CHECK_THROWS_WITH(blas::gemm(product({false, false, 3, 2, 2, false, 0, true}, a, b, c)),
+                    "gemm: lower is for gemm_serial only");
+  CHECK_THROWS_WITH(blas::gemm_serial(product({false, false, 2, 3, 2, false, 0, true}, a, b, c)),
+                    "gemm: lower: expected m >= n, got 2 and 3");
 }
 
 TEMPLATE_TEST_CASE("gemm gives the same bits on one and two threads", "[blas]", float, double) {
