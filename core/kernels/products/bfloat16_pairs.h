@@ -99,8 +99,8 @@ inline void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, i
     return;
   }
   static_assert(rounded_rows == 8);
-  for (int64_t q = 0; q < k; q += 2)
-    for (int64_t r = 0; r < rows; r += 16) {
+  for (int64_t r = 0; r < rows; r += 16)
+    for (int64_t q = 0; q < k; q += 2) {
       const float* x = g.a_at(i + r, p + q);
       const __m512i both =
           pairs_between(load_first(rows - r, x), load_first(q + 1 < k ? rows - r : 0, x + g.lda));
