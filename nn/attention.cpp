@@ -61,7 +61,9 @@ Linear make_qkv(int64_t dim, const MultiHeadAttentionOptions& o) {
   const int64_t queries = o.heads * o.key_dim, keys = o.kv_heads * o.key_dim,
                 values = o.kv_heads * o.value_dim;
   return Linear(dim, queries + keys + values,
-                {.bias = o.bias || o.qkv_bias, .rows = {queries, keys, values}});
+                {.bias = o.bias || o.qkv_bias,
+                 .rows = {queries, keys, values},
+                 .heads = {o.heads, o.kv_heads, o.kv_heads}});
 }
 }  // namespace
 

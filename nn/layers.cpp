@@ -20,7 +20,7 @@ Linear::Linear(int64_t in, int64_t out, const LinearOptions& options)
     : weight(compressible(param("weight", {out, in}, init::kaiming_uniform()))),
       bias(options.bias ? param("bias", {out}, init::uniform_fan_in(in)) : Tensor()) {
   adaptable(weight);
-  if (options.hidden) hidden_weight(weight, options.rows);
+  if (options.hidden) hidden_weight(weight, options.rows, options.heads);
 }
 
 Linear::Linear(const Tensor& weight_, const Tensor& bias_)

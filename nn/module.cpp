@@ -58,10 +58,11 @@ Tensor Module::compressible(Tensor parameter) {
   return parameter;
 }
 
-void Module::hidden_weight(const Tensor& parameter, std::vector<int64_t> rows) {
+void Module::hidden_weight(const Tensor& parameter, std::vector<int64_t> rows,
+                           std::vector<int64_t> heads) {
   for (Entry& entry : registry_->entries)
     if (entry.tensor.defined() && &entry.tensor.impl() == &parameter.impl())
-      entry.hidden = true, entry.rows = rows;
+      entry.hidden = true, entry.rows = rows, entry.heads = heads;
 }
 
 std::vector<StackedMatrices> Module::hidden_matrices() const {
@@ -71,7 +72,8 @@ std::vector<StackedMatrices> Module::hidden_matrices() const {
   for (const auto& [name, entry] : entries)  // a tied embedding's weight is no hidden layer's
     if (!entry->hidden) seen.insert(&entry->tensor.impl());
   for (const auto& [name, entry] : entries)
-    if (seen.insert(&entry->tensor.impl()).second) out.push_back({entry->tensor, entry->rows});
+    if (seen.insert(&entry->tensor.impl()).second)
+      out.push_back({entry->tensor, entry->rows, entry->heads});
   return out;
 }
 

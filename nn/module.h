@@ -108,8 +108,10 @@ class Module {
   Tensor compressible(Tensor parameter);
   /// Marks a parameter of this layer as the weight of a hidden layer, see hidden_matrices(). It may
   /// be a matrix, the filters of a convolution, or several matrices stacked in one tensor. For
-  /// stacked matrices, `rows` lists the number of rows of each.
-  void hidden_weight(const Tensor& parameter, std::vector<int64_t> rows = {});
+  /// stacked matrices, `rows` lists the number of rows of each, and `heads` the number of attention
+  /// heads of each; see StackedMatrices.
+  void hidden_weight(const Tensor& parameter, std::vector<int64_t> rows = {},
+                     std::vector<int64_t> heads = {});
   /// Marks `weight`, the first parameter of this layer, as the matrix (out, in) of a linear map, so
   /// that add_lora() can give the layer an update. The layer must apply lora_update() if it is not
   /// null.
@@ -152,8 +154,8 @@ class Module {
     Tensor tensor = {};                    // for a parameter or buffer
     std::shared_ptr<Registry> child = {};  // for a child
     bool compressible = false, hidden = false;
-    std::vector<int64_t> rows = {};            // for a hidden weight: number of rows of each matrix
-    std::function<Tensor(Dtype)> values = {};  // for a table: computes it
+    std::vector<int64_t> rows = {}, heads = {};  // for a hidden weight: as in StackedMatrices
+    std::function<Tensor(Dtype)> values = {};    // for a table: computes it
   };
   struct Registry {
     std::vector<Entry> entries;

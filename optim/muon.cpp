@@ -29,15 +29,23 @@ Muon::Muon(std::vector<StackedMatrices> params, const MuonOptions& options)
   for (size_t i = 0; i < params.size(); ++i) {
     const Tensor& p = params[i].param;
     check(p.rank() >= 2, label(i, p), ": expected a matrix, of at least 2 axes");
-    std::vector<int64_t>& rows = params[i].rows;
+    std::vector<int64_t>&rows = params[i].rows, &heads = params[i].heads;
     if (rows.empty()) rows = {p.size(0)};
+    if (heads.empty()) heads.assign(rows.size(), 1);
+    check(heads.size() == rows.size(), label(i, p), ": heads are given for ", heads.size(),
+          " matrices, but it has ", rows.size());
     int64_t sum = 0;
-    for (const int64_t n : rows) {
-      check(n >= 1 && n <= p.size(0), label(i, p), ": a matrix cannot have ", n, " of its rows");
-      sum += n;
+    std::vector<int64_t>& all = rows_.emplace_back();
+    for (size_t j = 0; j < rows.size(); ++j) {
+      check(rows[j] >= 1 && rows[j] <= p.size(0), label(i, p), ": a matrix cannot have ", rows[j],
+            " of its rows");
+      check(heads[j] >= 1 && rows[j] % heads[j] == 0, label(i, p), ": a matrix of ", rows[j],
+            " rows cannot have ", heads[j], " heads");
+      sum += rows[j];
+      const int64_t blocks = options.per_head ? heads[j] : 1;
+      all.insert(all.end(), static_cast<size_t>(blocks), rows[j] / blocks);
     }
     check(sum == p.size(0), label(i, p), ": its matrices have ", sum, " rows together");
-    rows_.push_back(std::move(rows));
   }
 }
 
@@ -87,27 +95,32 @@ void Muon::update_matrix(const Matrix& matrix, double grad_scale) const {
   const T* g = update.grad.data<T>() + begin;
   const auto keep = static_cast<T>(options_.momentum), take = static_cast<T>(1 - options_.momentum);
   const auto scale = static_cast<T>(grad_scale);
-  const Scratch<T> direction(n);
-  T* u = direction.data();
+  const Scratch<T> direction(n), product(n);
+  T *u = direction.data(), *y = product.data();
   const bool nesterov = options_.nesterov;
-  parallel_for(n, Chunks::grain, [=](int64_t from, int64_t to) {
-    simd_for(to - from, [=, m = m + from, g = g + from, u = u + from](int64_t i) {
+  const double squares = parallel_sum<double>(n, Chunks::grain, [=](int64_t from, int64_t to) {
+    return simd_sum<double>(to - from, [=, m = m + from, g = g + from, u = u + from](int64_t i) {
       const T part = take * (scale * g[i]);
       m[i] = keep * m[i] + part;
       u[i] = nesterov ? keep * m[i] + part : m[i];
+      return static_cast<double>(u[i]) * static_cast<double>(u[i]);
     });
   });
-  internal::newton_schulz(matrix.rows, matrix.cols, options_.steps, options_.polar_express,
-                          options_.bfloat16, u);
+  const T factor = internal::newton_schulz(matrix.rows, matrix.cols,
+                                           {.steps = options_.steps,
+                                            .polar_express = options_.polar_express,
+                                            .rounded = options_.bfloat16},
+                                           squares, u, y);
 
   const double shape = static_cast<double>(matrix.rows) / static_cast<double>(matrix.cols);
   const auto lr = static_cast<T>(update.lr * std::sqrt(std::max(1.0, shape)));
   const auto decay = static_cast<T>(update.lr * update.weight_decay);
   const bool cautious = options_.cautious;
   parallel_for(n, Chunks::grain, [=](int64_t from, int64_t to) {
-    simd_for(to - from, [=, p = p + from, u = u + from](int64_t i) {
-      const T kept = cautious && u[i] * p[i] <= 0 ? p[i] : p[i] - decay * p[i];
-      p[i] = kept - lr * u[i];
+    simd_for(to - from, [=, p = p + from, u = u + from, y = y + from](int64_t i) {
+      const T direction = factor * u[i] + y[i];
+      const T kept = cautious && direction * p[i] <= 0 ? p[i] : p[i] - decay * p[i];
+      p[i] = kept - lr * direction;
     });
   });
 }

@@ -17,9 +17,13 @@ struct MuonOptions {
   double weight_decay = 0;  ///< each step multiplies p by 1 - lr * weight_decay
   bool cautious = false;    ///< decay only the elements that the update moves towards 0
   int64_t steps = 5;        ///< number of Newton-Schulz steps
-  /// use a polynomial of its own in each step (Amsel et al. 2025, "The Polar Express", arXiv
-  /// 2505.16932) instead of Jordan's: 4 steps reach the losses of 5
+  /// Use another polynomial in each step (Amsel et al. 2025, "The Polar Express", arXiv 2505.16932)
+  /// instead of Jordan's, and divide the matrix by (sum of s^4)^(1/4) over its singular values s
+  /// instead of by its Frobenius norm. With per_head, 3 steps reach the losses of 5.
   bool polar_express = false;
+  /// Orthogonalise the queries, keys and values of each attention head on their own (Zhang et al.
+  /// 2026, arXiv 2605.08933), at less cost.
+  bool per_head = false;
   /// Round the operands of the Newton-Schulz products of float32 parameters to bfloat16, as Jordan
   /// does. This changes an update by a few percent. It has no effect unless
   /// has_bfloat16_products().
@@ -37,8 +41,9 @@ struct MuonOptions {
 /// NaN or an infinity.
 class Muon : public GroupOptimizer {
  public:
-  /// Throws Error, naming the parameter, if a parameter has fewer than 2 axes or no rows, or if its
-  /// `rows` are given but are not positive numbers that add up to param.size(0).
+  /// Throws Error, naming the parameter, if a parameter has fewer than 2 axes or no rows, if its
+  /// `rows` are given but are not positive numbers that add up to param.size(0), or if its `heads`
+  /// are given but are not one positive divisor of each of its `rows`.
   Muon(std::vector<StackedMatrices> params, const MuonOptions& options = {});
 
  private:

@@ -57,28 +57,23 @@ struct Steps {
 /// Added to the norm that a matrix is divided by.
 constexpr double eps = 1e-7;
 
-/// Scales x so that its Frobenius norm is at most t: t x / (norm + eps).
+/// Returns the factor by which x must be multiplied to have a Frobenius norm of at most t:
+/// t / (norm + eps). If the squares of x may leave the range of T, multiplies x itself and returns 1.
 template <class T>
-void normalise(int64_t n, double t, T* x) {
+T normalise(int64_t n, double t, double squares, T* x) {
+  if (squares >= 1e-20 && squares <= 1e20) return static_cast<T>(t / (std::sqrt(squares) + eps));
   double scale = 1;  // keeps the squares of large doubles finite
   if constexpr (std::is_same_v<T, double>) {
     const double peak = simd_max(n, 0.0, [=](int64_t i) { return std::abs(x[i]); });
-    if (peak > 1e100) scale = 1 / peak;
+    if (peak > 1e100) {
+      scale = 1 / peak;
+      simd_for(n, [=](int64_t i) { x[i] *= scale; });
+      squares = internal::sum_of_squares(n, x);
+    }
   }
-  const double squares = parallel_sum<double>(n, Chunks::grain, [&](int64_t begin, int64_t end) {
-    const T* from = x + begin;
-    return simd_sum<double>(end - begin, [=](int64_t i) {
-      const double v = static_cast<double>(from[i]) * scale;
-      return v * v;
-    });
-  });
   const double factor = t / (std::sqrt(squares) + eps * scale);
-  parallel_for(n, Chunks::grain, [&](int64_t begin, int64_t end) {
-    T* to = x + begin;
-    simd_for(end - begin, [=](int64_t i) {
-      to[i] = static_cast<T>(static_cast<double>(to[i]) * scale * factor);
-    });
-  });
+  simd_for(n, [=](int64_t i) { x[i] = static_cast<T>(static_cast<double>(x[i]) * factor); });
+  return T{1};
 }
 
 /// Columns per task of a product with `cols` columns. A thread that has a matrix to itself computes
@@ -88,15 +83,29 @@ int64_t task_cols(int64_t cols, int64_t panels) {
   return num_threads() == 1 || in_parallel_region() ? cols : panels * kernel::panel_cols<T>;
 }
 
-/// The iteration for x (n, cols) with n <= cols, in the buffers of one matrix.
+/// The iteration for a matrix X (rows, cols), in the buffers of one matrix. X X^T and V stand for
+/// X^T X and V from the right if X has more rows than columns.
 ///
 /// Products may round their operands to bfloat16. The identity is therefore never part of an
-/// operand: a step is a X + V X with V = b A + A A, which keeps small elements of X.
+/// operand: a step is a X + V X with V = b A + A A, which keeps small elements of X. X is held as
+/// factor x + y, so that a product is written once and added when it is next read.
 template <class T>
 class Iteration {
  public:
-  Iteration(int64_t n, int64_t cols, T* x)
-      : n_(n), cols_(cols), buffer_(n * cols), squares_(4 * n * n), x_(x), next_(buffer_.data()) {}
+  /// The iteration from X = factor x. `y` has the size of x.
+  Iteration(int64_t rows, int64_t cols, T factor, T* x, T* y)
+      : rows_(rows),
+        cols_(cols),
+        n_(std::min(rows, cols)),
+        factor_(factor),
+        x_(x),
+        y_(y),
+        squares_(4 * n_ * n_) {}
+
+  /// Makes the first step start from X = t x / s instead, where s^4 is the sum of the fourth powers
+  /// of the singular values of x. None of them exceeds s, and s is smaller than the Frobenius norm,
+  /// so the singular values of X are larger and need fewer steps.
+  void start_closer(double t) { closer_ = t; }
 
   /// One step after another, as written in newton_schulz.h.
   void run(std::span<const Step> steps) {
@@ -131,8 +140,8 @@ class Iteration {
     multiply(mean, q);
   }
 
-  /// The matrix after the steps, in x or in a buffer.
-  const T* result() const { return x_; }
+  /// The factor of x in the result, factor x + y.
+  T factor() const { return factor_; }
 
  private:
   /// Computes C = factor A + A B, a symmetric matrix, for the operands of g.
@@ -142,10 +151,22 @@ class Iteration {
     });
   }
   /// gram = X X^T.
-  void multiply_by_transpose(T* gram) const {
-    blas::Product<T> g{.trans_b = true, .n = n_, .k = cols_, .c = gram, .ldc = n_};
+  void multiply_by_transpose(T* gram) {
+    add_product();
+    const bool tall = rows_ > cols_;
+    blas::Product<T> g{.trans_a = tall, .trans_b = !tall, .n = n_, .k = std::max(rows_, cols_)};
     g.a = g.b = x_, g.lda = g.ldb = cols_;
+    g.c = gram, g.ldc = n_;
     multiply_symmetric(T{0}, g);
+    if (closer_ > 0) {  // that sum is the squared Frobenius norm of the Gram matrix
+      const double fourths = blocked_sum<double>(n_ * n_, [=](int64_t i) {
+        const auto v = static_cast<double>(gram[i]);
+        return v * v;
+      });
+      factor_ = static_cast<T>(closer_ / (std::sqrt(std::sqrt(fourths)) + eps));
+      closer_ = 0;
+    }
+    scale(factor_ * factor_, gram);
   }
   /// out = factor x + x y for two square matrices that commute.
   void multiply_squares(T factor, const T* x, const T* y, T* out) const {
@@ -155,70 +176,96 @@ class Iteration {
   void add_diagonal(T value, T* square) const {
     for (int64_t i = 0; i < n_; ++i) square[i * n_ + i] += value;
   }
-  /// X = factor X + w X.
-  void multiply(T factor, const T* w) {
+  void scale(T factor, T* square) const {
+    if (factor != T{1}) simd_for(n_ * n_, [=](int64_t i) { square[i] *= factor; });
+  }
+  /// X = factor X + w X. Overwrites w.
+  void multiply(T factor, T* w) {
+    add_product();
+    scale(factor_, w);
     // Only the panel kernel gives the same bits for any split, and only if n_ > 1: a last column
     // of one element would be a dot product.
     const bool any_split = n_ > 1 && std::is_same_v<T, float> && kernel::vector_bytes == 64;
     const int64_t task = any_split ? task_cols<T>(cols_, 2) : 2 * kernel::panel_cols<T>;
+    const bool tall = rows_ > cols_;
     parallel_for(cols_, task, [&](int64_t begin, int64_t end) {
-      blas::Product<T> g{.m = n_, .n = end - begin, .k = n_, .a = w, .lda = n_};
-      g.add = true, g.b = x_ + begin, g.c = next_ + begin, g.ldb = g.ldc = cols_;
-      kernel::scale_rows(factor, n_, g.n, g.b, cols_, g.c);
+      blas::Product<T> g{.m = rows_, .n = end - begin, .k = n_};
+      g.a = tall ? x_ : w, g.b = (tall ? w : x_) + begin, g.c = y_ + begin;
+      g.lda = n_, g.ldb = g.ldc = cols_;
       blas::gemm_serial<T>(g);
     });
-    std::swap(x_, next_);
+    factor_ *= factor, has_product_ = true;
+  }
+  /// x = factor x + y, unless y was not written yet.
+  void add_product() {
+    if (!has_product_) return;
+    parallel_for(rows_ * cols_, Chunks::grain, [=, this](int64_t begin, int64_t end) {
+      simd_for(end - begin, [x = x_ + begin, y = y_ + begin, factor = factor_](int64_t i) {
+        x[i] = factor * x[i] + y[i];
+      });
+    });
+    factor_ = 1, has_product_ = false;
   }
 
-  int64_t n_, cols_;
-  Scratch<T> buffer_, squares_;
-  T *x_, *next_;
+  int64_t rows_, cols_, n_;
+  T factor_;
+  double closer_ = 0;
+  bool has_product_ = false;
+  T *x_, *y_;
+  Scratch<T> squares_;
 };
 
-/// Runs the steps on x = t X (rows, cols), which is normalised.
+/// Runs the steps.
 template <class T>
-void iterate(int64_t rows, int64_t cols, std::span<const Step> steps, bool rounded, T* x) {
-  if (rows > cols) {
-    const Scratch<T> wide(rows * cols);
-    kernel::transpose(rows, cols, x, cols, wide.data(), rows);
-    iterate(cols, rows, steps, rounded, wide.data());
-    return kernel::transpose(cols, rows, wide.data(), rows, x, cols);
+void iterate(std::span<const Step> steps, bool by_gram, double most_growth, Iteration<T>& x) {
+  if (!by_gram) return x.run(steps);
+  // Errors in the Gram matrix grow. It is therefore computed again from X before they would grow by
+  // more than this factor.
+  size_t begin = 0;
+  double growth = 1;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    growth *= steps[i].growth;
+    if (i == begin || growth <= most_growth) continue;
+    x.run_by_gram(steps.subspan(begin, i - begin));
+    begin = i, growth = steps[i].growth;
   }
-  Iteration<T> iteration(rows, cols, x);
-  // With rounded operands, the errors of more than 5 steps add up to too much.
-  if (cols < 2 * rows || (rounded && steps.size() > 5)) {
-    iteration.run(steps);
-  } else {
-    // Errors in the Gram matrix grow. It is therefore computed again from X before they would grow
-    // by more than this factor.
-    const double most_growth = rounded ? 2e3 : 1e6;
-    size_t begin = 0;
-    double growth = 1;
-    for (size_t i = 0; i < steps.size(); ++i) {
-      growth *= steps[i].growth;
-      if (i == begin || growth <= most_growth) continue;
-      iteration.run_by_gram(steps.subspan(begin, i - begin));
-      begin = i, growth = steps[i].growth;
-    }
-    iteration.run_by_gram(steps.subspan(begin));
-  }
-  if (iteration.result() != x) std::copy_n(iteration.result(), rows * cols, x);
+  x.run_by_gram(steps.subspan(begin));
 }
 
 }  // namespace
 
 template <class T>
-void internal::newton_schulz(int64_t rows, int64_t cols, int64_t steps, bool polar_express,
-                             bool rounded, T* x) {
-  rounded = rounded && kernel::bfloat16_products && std::is_same_v<T, float>;
-  const Bfloat16Products products(rounded);
-  const Steps all(steps, polar_express);
-  normalise(rows * cols, all.t, x);
-  iterate<T>(rows, cols, all.list, rounded, x);
+double internal::sum_of_squares(int64_t n, const T* x) {
+  return parallel_sum<double>(n, Chunks::grain, [&](int64_t begin, int64_t end) {
+    const T* from = x + begin;
+    return simd_sum<double>(end - begin, [=](int64_t i) {
+      const auto v = static_cast<double>(from[i]);
+      return v * v;
+    });
+  });
 }
 
-template void internal::newton_schulz<float>(int64_t, int64_t, int64_t, bool, bool, float*);
-template void internal::newton_schulz<double>(int64_t, int64_t, int64_t, bool, bool, double*);
+template <class T>
+T internal::newton_schulz(int64_t rows, int64_t cols, const NewtonSchulz& options, double squares,
+                          T* x, T* y) {
+  const bool rounded = options.rounded && kernel::bfloat16_products && std::is_same_v<T, float>;
+  const Bfloat16Products products(rounded);
+  const Steps steps(options.steps, options.polar_express);
+  Iteration<T> iteration(rows, cols, normalise(rows * cols, steps.t, squares, x), x, y);
+  if (options.polar_express) iteration.start_closer(steps.t);
+  // With rounded operands, the errors of more than 5 steps add up to too much.
+  const bool by_gram =
+      std::max(rows, cols) >= 2 * std::min(rows, cols) && !(rounded && options.steps > 5);
+  iterate<T>(steps.list, by_gram, rounded ? 2e3 : 1e6, iteration);
+  return iteration.factor();
+}
+
+template double internal::sum_of_squares<float>(int64_t, const float*);
+template double internal::sum_of_squares<double>(int64_t, const double*);
+template float internal::newton_schulz<float>(int64_t, int64_t, const NewtonSchulz&, double, float*,
+                                              float*);
+template double internal::newton_schulz<double>(int64_t, int64_t, const NewtonSchulz&, double,
+                                                double*, double*);
 
 Tensor newton_schulz(const Tensor& matrices, int64_t steps) {
   check(matrices.defined() && matrices.rank() >= 2 && is_floating(matrices.dtype()),
@@ -229,9 +276,13 @@ Tensor newton_schulz(const Tensor& matrices, int64_t steps) {
   const int64_t rows = out.size(-2), cols = out.size(-1), size = rows * cols;
   const int64_t count = size == 0 ? 0 : out.numel() / size;
   dispatch_floating("newton_schulz", out.dtype(), [&]<class T>(TypeTag<T>) {
-    T* x = out.data<T>();
-    internal::for_each_matrix(count, [=](int64_t i) {
-      internal::newton_schulz(rows, cols, steps, false, false, x + i * size);
+    internal::for_each_matrix(count, [=, data = out.data<T>()](int64_t i) {
+      T* x = data + i * size;
+      const Scratch<T> product(size);
+      T* y = product.data();
+      const double squares = internal::sum_of_squares(size, x);
+      const T factor = internal::newton_schulz(rows, cols, {.steps = steps}, squares, x, y);
+      simd_for(size, [=](int64_t j) { x[j] = factor * x[j] + y[j]; });
     });
   });
   return out;

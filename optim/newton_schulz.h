@@ -20,14 +20,24 @@ Tensor newton_schulz(const Tensor& matrices, int64_t steps = 5);
 
 namespace internal {
 
-/// Replaces the contiguous matrix `x` (rows, cols) by the result of `steps` steps, Jordan's or, if
-/// `polar_express`, those of Amsel et al. 2025, "The Polar Express", arXiv 2505.16932. `rounded`:
-/// products of float32 matrices read operands rounded to bfloat16 if has_bfloat16_products(). If
-/// called inside a parallel loop, runs on the calling thread only, otherwise on all threads. The
-/// bits of the result do not depend on the number of threads.
+struct NewtonSchulz {
+  int64_t steps = 5;
+  bool polar_express = false;  ///< see MuonOptions
+  bool rounded = false;        ///< products of float32 matrices read operands rounded to bfloat16
+                               ///< if has_bfloat16_products()
+};
+
+/// Returns the sum of the squares of n elements.
 template <class T>
-void newton_schulz(int64_t rows, int64_t cols, int64_t steps, bool polar_express, bool rounded,
-                   T* x);
+double sum_of_squares(int64_t n, const T* x);
+
+/// Runs the iteration on the contiguous matrix `x` (rows, cols), whose sum_of_squares is `squares`.
+/// Overwrites x and y and returns a factor: the result is factor x + y. If called inside a parallel
+/// loop, runs on the calling thread only, otherwise on all threads. The bits of the result do not
+/// depend on the number of threads.
+template <class T>
+T newton_schulz(int64_t rows, int64_t cols, const NewtonSchulz& options, double squares, T* x,
+                T* y);
 
 /// Calls body(i), which computes matrix i, for i in [0, count). If there are at least as many
 /// matrices as threads, the calls run in parallel. Otherwise they run one after another, so that

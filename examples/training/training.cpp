@@ -34,6 +34,7 @@ std::unique_ptr<optim::Optimizer> Task::make_optimizer(const TrainOptions& o) {
                                          .cautious = true,
                                          .steps = o.muon_steps,
                                          .polar_express = o.polar_express,
+                                         .per_head = o.muon_per_head,
                                          .bfloat16 = o.muon_precision == Precision::bf16},
                                 .adamw = adamw});
 }
@@ -107,7 +108,9 @@ void add_optimizer_flags(Flags& flags, TrainOptions& o) {
             "Muon's weight decay, where it agrees with the step");
   flags.add("--muon-steps", o.muon_steps, 1, 100, "steps of Muon's orthogonalisation");
   flags.add("--muon-polar-express", o.polar_express,
-            "use the Polar Express's polynomials in these steps: 4 reach the losses of 5");
+            "use the Polar Express's polynomials in these steps, of which 3 or 4 do what 5 do");
+  flags.add("--muon-per-head", o.muon_per_head,
+            "orthogonalise the queries, keys and values of each attention head on their own");
   flags.add("--muon-precision", o.muon_precision, {"float32", "bf16"},
             "products of Muon's orthogonalisation: as --precision");
   flags.add("--beta1", o.beta1, 0, below_1, "AdamW's decay of the running mean of gradients");
@@ -138,7 +141,8 @@ void add_training_flags(Flags& flags, TrainOptions& o) {
   flags.add("--seed", o.seed, "seed of weights, batches, dropout and samples");
   flags.added_later({"--decay-steps", "--beta1", "--patience", "--stable", "--optimizer",
                      "--muon-lr", "--muon-momentum", "--muon-decay", "--ema", "--precision",
-                     "--muon-steps", "--muon-polar-express", "--muon-precision"});
+                     "--muon-steps", "--muon-polar-express", "--muon-precision",
+                     "--muon-per-head"});
   flags.group("This run");
   flags.add("--out", o.out, "DIR", "output folder: model, checkpoint, losses and their plot");
   flags.add("--init-from", o.init_from, "DIR", "start from the weights in this folder", "none");

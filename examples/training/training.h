@@ -34,7 +34,7 @@ struct TrainOptions {
   double deadline = 60;
   int rank = 0, ranks = 1;  // rank of this process; number of ranks
   bool resume = false, overwrite = false, eval_only = false, detect_anomaly = false;
-  bool shard_optimizer = false, tensorboard = false, polar_express = false;
+  bool shard_optimizer = false, tensorboard = false, polar_express = false, muon_per_head = false;
   int64_t page = -1;  // port of the run's page; -1 means no page
 
   /// Returns which batches of a step this rank computes: rank, rank + ranks, and so on.

@@ -18,9 +18,9 @@ using Catch::Matchers::Contains;
 TEST_CASE("hidden_matrices: blocks, not embeddings, heads, norms or biases", "[optim][muon]") {
   auto names_of = [](const nn::Module& module) {
     std::vector<std::string> names;
-    for (const auto& [param, rows] : module.hidden_matrices())
+    for (const StackedMatrices& matrices : module.hidden_matrices())
       for (const auto& [name, p] : module.named_parameters())
-        if (&p.impl() == &param.impl()) names.push_back(name);
+        if (&p.impl() == &matrices.param.impl()) names.push_back(name);
     return names;
   };
   const std::vector<std::string> blocks{"blocks.0.attn.qkv.weight", "blocks.0.attn.proj.weight",
@@ -37,7 +37,9 @@ TEST_CASE("hidden_matrices: blocks, not embeddings, heads, norms or biases", "[o
     CHECK(names_of(gpt) == blocks);
     const auto matrices = gpt.hidden_matrices();
     CHECK(matrices[0].rows == std::vector<int64_t>{8, 4, 4});  // queries, keys, values
+    CHECK(matrices[0].heads == std::vector<int64_t>{2, 1, 1});
     CHECK(matrices[1].rows.empty());
+    CHECK(matrices[1].heads.empty());
     const int64_t hidden = nn::SwiGLU::hidden_size(8);
     CHECK(matrices[2].rows == std::vector<int64_t>{hidden, hidden});
   }
@@ -56,7 +58,7 @@ namespace {
 /// The names of the parameters of rank >= 2 that are no hidden matrices.
 std::string left_to_adamw(const nn::Module& module) {
   std::set<const TensorImpl*> hidden;
-  for (const auto& [param, rows] : module.hidden_matrices()) hidden.insert(&param.impl());
+  for (const StackedMatrices& m : module.hidden_matrices()) hidden.insert(&m.param.impl());
   std::string names;
   for (const auto& [name, p] : module.named_parameters())
     if (p.rank() >= 2 && !hidden.contains(&p.impl())) names += name + ' ';

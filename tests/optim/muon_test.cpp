@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t count = 8;  // parameters of the golden file
 const std::vector<std::vector<int64_t>> rows{{}, {}, {2, 3, 4}, {}, {}, {}, {}, {}};
+const std::vector<std::vector<int64_t>> heads{{}, {}, {1, 3, 2}, {}, {}, {}, {}, {}};
 
 /// The parameters and gradients of the golden file.
 struct Problem {
@@ -34,7 +35,7 @@ struct Problem {
   }
   std::vector<StackedMatrices> matrices() const {
     std::vector<StackedMatrices> out;
-    for (size_t i = 0; i < count; ++i) out.push_back({params[i], rows[i]});
+    for (size_t i = 0; i < count; ++i) out.push_back({params[i], rows[i], heads[i]});
     return out;
   }
   void run(optim::Optimizer& optimizer, int64_t first, int64_t last,
@@ -80,7 +81,8 @@ TEST_CASE("Muon's steps equal a reference in float64", "[optim][muon][golden]") 
       {"cautious", {.lr = 0.1, .weight_decay = 0.5, .cautious = true}},
       {"clipped", {}},
       {"polar_express", {.steps = 4, .polar_express = true}},
-      {"polar_express_7", {.steps = 7, .polar_express = true}}};
+      {"polar_express_7", {.steps = 7, .polar_express = true}},
+      {"per_head", {.steps = 3, .polar_express = true, .per_head = true}}};
   for (const Dtype dtype : {float64, float32})
     for (const auto& [name, options] : cases) {
       CAPTURE(dtype, name);
@@ -141,7 +143,7 @@ TEST_CASE("newton_schulz: zeros, rank one, and the range of magnitudes", "[optim
   CHECK(size < 1.2);
   // The result does not depend on the scale, up to rounding; the largest squares overflow.
   const Tensor x = random_matrix({6, 10}, 3), y = optim::newton_schulz(x);
-  for (const double scale : {1e-3, 1e200, 1e300}) {
+  for (const double scale : {1e-3, 1e9, 1e11, 1e200, 1e300}) {
     CAPTURE(scale);
     CHECK(largest_difference(optim::newton_schulz(x * scale), y) < 1e-4);
   }
@@ -172,6 +174,7 @@ TEST_CASE("Muon with products in bfloat16 stays near the exact iteration", "[opt
     for (const auto& [steps, polar, tolerance] : {std::tuple{5, false, 0.1},
                                                   {6, false, 0.05},
                                                   {10, false, 0.05},
+                                                  {3, true, 0.1},
                                                   {4, true, 0.1},
                                                   {8, true, 0.05}}) {
       CAPTURE(shape, steps, polar);
@@ -253,6 +256,10 @@ TEST_CASE("Muon refuses what is no matrix, and gradients that are not finite", "
                     Contains("shape (4, 3)") && Contains("3 rows together"));
   CHECK_THROWS_WITH(optim::Muon({{matrix, {5, -1}}}), Contains("5 of its rows"));
   CHECK_THROWS_WITH(optim::Muon({{matrix, {4, 0}}}), Contains("0 of its rows"));
+  CHECK_THROWS_WITH(optim::Muon({{matrix, {1, 3}, {1}}}), Contains("heads are given for 1 matr"));
+  CHECK_THROWS_WITH(optim::Muon({{matrix, {1, 3}, {1, 2}}}),
+                    Contains("3 rows cannot have 2 heads"));
+  CHECK_THROWS_WITH(optim::Muon({{matrix, {1, 3}, {0, 3}}}), Contains("cannot have 0 heads"));
   CHECK_THROWS_WITH(optim::Muon({{matrix}}, {.momentum = 1}), Contains("momentum < 1"));
   CHECK_THROWS_WITH(optim::Muon({{matrix}}, {.steps = 0}), Contains("1 to 100 steps"));
   CHECK_THROWS_WITH(optim::Muon({{matrix}, {matrix}}), Contains("listed twice"));
@@ -276,6 +283,25 @@ TEST_CASE("Muon refuses what is no matrix, and gradients that are not finite", "
   muon.step();
   CHECK(muon.state_dict()[0].second.to_vector<int64_t>() == std::vector<int64_t>{1, 0});
   CHECK(golden::same(matrix.detach(), ones({4, 3})));
+}
+
+TEST_CASE("Muon: the Polar Express's steps do not depend on the gradient's scale",
+          "[optim][muon]") {
+  const auto update = [](const Tensor& g) {
+    const Tensor p = zeros(g.shape(), g.dtype()).requires_grad_();
+    p.set_grad(g);
+    optim::Muon({{p}}, {.lr = 1, .steps = 3, .polar_express = true}).step();
+    return p.detach();
+  };
+  for (const Shape& shape : {Shape{7, 9}, Shape{4, 20}, Shape{20, 3}}) {
+    const Tensor x = random_matrix(shape, 3), y = update(x);
+    for (const double scale : {0.1, 1e9, 1e11, 1e150, 1e300}) {
+      CAPTURE(shape, scale);
+      CHECK(largest_difference(update(x * scale), y) < 1e-3);
+    }
+    CHECK(largest_difference(update(x.to(float32) * 1e37), y) < 1e-3);
+    CHECK(golden::same(update(x * 0.0), zeros(shape, float64)));
+  }
 }
 
 TEST_CASE("Muon: cautious decay spares an element that the update does not move", "[optim][muon]") {

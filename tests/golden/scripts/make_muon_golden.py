@@ -4,9 +4,11 @@ from golden import F64, begin, save
 
 import torch
 
-# Shapes, and the rows of the matrices that a parameter stacks along its first axis.
+# Shapes, and the rows of the matrices that a parameter stacks along its first axis. The three of the third parameter have
+# 1, 3 and 2 heads.
 PARAMETERS = [((12, 8), [12]), ((6, 20), [6]), ((9, 5), [2, 3, 4]), ((4, 2, 3, 3), [4]), ((1, 7), [1]), ((7, 1), [7]),
               ((24, 24), [24]), ((18, 40), [18])]
+HEADS = {2: [2, 1, 1, 1, 2, 2]}
 STEPS = 4
 CASES = {
     "default": {},
@@ -16,6 +18,7 @@ CASES = {
     "clipped": dict(max_norm=2.0),
     "polar_express": dict(polar_express=True, steps=4),
     "polar_express_7": dict(polar_express=True, steps=7),
+    "per_head": dict(polar_express=True, steps=3, per_head=True),
 }
 # Amsel et al. 2025, "The Polar Express": quintics of least error for singular values from 0.001 up.
 POLAR_EXPRESS = [(8.2373, -23.1577, 16.6806), (4.0819, -2.8929, 0.5253), (3.9224, -2.8538, 0.532),
@@ -24,7 +27,8 @@ POLAR_EXPRESS = [(8.2373, -23.1577, 16.6806), (4.0819, -2.8929, 0.5253), (3.9224
 
 def newton_schulz(g, steps, polar_express=False):
     x = g.T if g.shape[0] > g.shape[1] else g
-    x = x / (x.norm() + 1e-7)
+    size = torch.linalg.matrix_norm(x @ x.T).sqrt() if polar_express else x.norm()
+    x = x / (size + 1e-7)
     for step in range(steps):
         p, q, r = (3.4445, -4.7750, 2.0315)
         if polar_express:
@@ -35,7 +39,7 @@ def newton_schulz(g, steps, polar_express=False):
 
 
 def train(start, gradients, lr=0.02, momentum=0.95, nesterov=True, weight_decay=0.0, cautious=False, steps=5,
-          polar_express=False, max_norm=None):
+          polar_express=False, per_head=False, max_norm=None):
     params = [p.clone() for p in start]
     means = [torch.zeros_like(p) for p in start]
     for grads in gradients:
@@ -43,13 +47,13 @@ def train(start, gradients, lr=0.02, momentum=0.95, nesterov=True, weight_decay=
         if max_norm is not None:
             norm = torch.sqrt(sum((g * g).sum() for g in grads))
             scale = min(1.0, max_norm / (norm.item() + 1e-6))
-        for p, m, g, (_, rows) in zip(params, means, grads, PARAMETERS):
+        for i, (p, m, g, (_, rows)) in enumerate(zip(params, means, grads, PARAMETERS)):
             g = g * scale
             m.copy_(momentum * m + (1 - momentum) * g)
             u = (1 - momentum) * g + momentum * m if nesterov else m
             flat = u.reshape(u.shape[0], -1)
             parts = [newton_schulz(part, steps, polar_express) * max(1.0, part.shape[0] / part.shape[1]) ** 0.5
-                     for part in flat.split(rows)]
+                     for part in flat.split(HEADS.get(i, rows) if per_head else rows)]
             move = torch.cat(parts).reshape(p.shape)
             if cautious:  # float32 must agree on the signs
                 assert move.abs().min() > 1e-5 and p.abs().min() > 1e-5
