@@ -1,5 +1,7 @@
 #include "gradus/optim/newton_schulz.h"
 
+#include <optional>
+
 #include "gradus/core/internal.h"
 #include "gradus/core/kernels/products/product.h"
 #include "gradus/core/kernels/products/symmetric.h"
@@ -119,10 +121,13 @@ class Iteration {
 
   /// The same by the Gram matrix R = X X^T alone: a step multiplies X by W = a I + V, so that R
   /// becomes W R W. X itself is multiplied once, by the product Q of all W: for a matrix of n x 4 n
-  /// this is half the work. (Dao 2026, "Gram Newton-Schulz".)
-  void run_by_gram(std::span<const Step> steps) {
+  /// this is half the work. (Dao 2026, "Gram Newton-Schulz".) `exact_first`: the products of squares
+  /// in the first step are not rounded.
+  void run_by_gram(std::span<const Step> steps, bool exact_first) {
     T *gram = squares_.data(), *v = gram + n_ * n_, *q = v + n_ * n_, *spare = q + n_ * n_;
     multiply_by_transpose(gram);
+    std::optional<Bfloat16Products> exact;
+    if (exact_first) exact.emplace(false);
     multiply_squares(T(steps[0].b), gram, gram, v);
     std::copy_n(v, n_ * n_, q);
     add_diagonal(T(steps[0].a), q);
@@ -130,6 +135,7 @@ class Iteration {
       const auto before = static_cast<T>(steps[i - 1].a);
       multiply_squares(before, gram, v, spare);
       multiply_squares(before, spare, v, gram);
+      exact.reset();
       multiply_squares(T(steps[i].b), gram, gram, v);
       multiply_squares(T(steps[i].a), q, v, spare);
       std::swap(q, spare);
@@ -215,21 +221,25 @@ class Iteration {
   Scratch<T> squares_;
 };
 
-/// Runs the steps.
+/// Runs the steps by the Gram matrix, which is computed again from X before its errors would grow by
+/// too much.
 template <class T>
-void iterate(std::span<const Step> steps, bool by_gram, double most_growth, Iteration<T>& x) {
-  if (!by_gram) return x.run(steps);
-  // Errors in the Gram matrix grow. It is therefore computed again from X before they would grow by
-  // more than this factor.
-  size_t begin = 0;
+void run_by_gram(std::span<const Step> steps, bool rounded, Iteration<T>& x) {
   double growth = 1;
+  for (const Step& step : steps) growth *= step.growth;
+  // If the first step is exact, later errors grow less. The three steps of the Polar Express then
+  // need one Gram matrix instead of two: 0.8 of the time.
+  const bool exact_first = rounded && growth > 2e3 && growth <= 300 * steps[0].growth;
+  const double most_growth = rounded && !exact_first ? 2e3 : 1e6;
+  size_t begin = 0;
+  growth = 1;
   for (size_t i = 0; i < steps.size(); ++i) {
     growth *= steps[i].growth;
     if (i == begin || growth <= most_growth) continue;
-    x.run_by_gram(steps.subspan(begin, i - begin));
+    x.run_by_gram(steps.subspan(begin, i - begin), false);
     begin = i, growth = steps[i].growth;
   }
-  x.run_by_gram(steps.subspan(begin));
+  x.run_by_gram(steps.subspan(begin), exact_first);
 }
 
 }  // namespace
@@ -254,9 +264,10 @@ T internal::newton_schulz(int64_t rows, int64_t cols, const NewtonSchulz& option
   Iteration<T> iteration(rows, cols, normalise(rows * cols, steps.t, squares, x), x, y);
   if (options.polar_express) iteration.start_closer(steps.t);
   // With rounded operands, the errors of more than 5 steps add up to too much.
-  const bool by_gram =
-      std::max(rows, cols) >= 2 * std::min(rows, cols) && !(rounded && options.steps > 5);
-  iterate<T>(steps.list, by_gram, rounded ? 2e3 : 1e6, iteration);
+  if (std::max(rows, cols) >= 2 * std::min(rows, cols) && !(rounded && options.steps > 5))
+    run_by_gram<T>(steps.list, rounded, iteration);
+  else
+    iteration.run(steps.list);
   return iteration.factor();
 }
 

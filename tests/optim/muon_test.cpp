@@ -166,7 +166,8 @@ TEST_CASE("Muon with products in bfloat16 stays near the exact iteration", "[opt
     return p.detach();
   };
   // Square, wide enough for the Gram matrix, tall; with sizes that no block divides. An emulation
-  // in NumPy is off by up to 0.091 after 5 steps and 0.037 after more.
+  // in NumPy is off by up to 0.091 after 5 steps and 0.037 after more. Three steps of the Polar
+  // Express in PyTorch's bfloat16 are off by 0.16 to 0.2.
   for (const Shape& shape : {Shape{64, 64}, Shape{40, 70}, Shape{61, 200}, Shape{150, 33}}) {
     // Four directions hold nearly all of the gradient, as in training.
     const Tensor few = matmul(random_matrix({shape[0], 4}, 1), random_matrix({4, shape[1]}, 2));
@@ -174,7 +175,7 @@ TEST_CASE("Muon with products in bfloat16 stays near the exact iteration", "[opt
     for (const auto& [steps, polar, tolerance] : {std::tuple{5, false, 0.1},
                                                   {6, false, 0.05},
                                                   {10, false, 0.05},
-                                                  {3, true, 0.1},
+                                                  {3, true, 0.25},
                                                   {4, true, 0.1},
                                                   {8, true, 0.05}}) {
       CAPTURE(shape, steps, polar);

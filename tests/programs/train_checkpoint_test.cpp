@@ -147,7 +147,7 @@ TEST_CASE("train_gpt: each option of Muon changes the run, and a resumed run kee
   const Bench bench;
   const std::string flags = bench.flags + " --optimizer muon --steps 3";
   REQUIRE(run("train_gpt", flags + bench.out("plain")).status == 0);
-  std::vector<std::string> options{"--muon-lr 0.3", "--muon-momentum 0.5", "--muon-decay 3",
+  std::vector<std::string> options{"--muon-lr 0.3",  "--muon-momentum 0.5",  "--muon-decay 3",
                                    "--muon-steps 4", "--muon-polar-express", "--muon-per-head"};
   if (has_bfloat16_products()) options.emplace_back("--muon-precision bf16");
   for (const std::string& option : options) {
