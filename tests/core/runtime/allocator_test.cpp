@@ -17,8 +17,11 @@
 #include "gradus/core/ops/reduction.h"
 #include "gradus/core/runtime/error.h"
 #include "gradus/core/runtime/parallel.h"
+#include "gradus/core/runtime/sanitizer.h"
 #include "gradus/core/tensor/tensor.h"
 #include "tests/support/child.h"
+
+extern "C" int __asan_address_is_poisoned(const volatile void*);
 
 namespace allocator_test {
 
@@ -102,6 +105,20 @@ TEST_CASE("live and peak are exact", "[memory]") {
   CHECK(memory_stats().peak == live + 3072);
   reset_peak_memory();
   CHECK(memory_stats().peak == live + 64);
+}
+
+TEST_CASE("AddressSanitizer sees what lies outside of a cached block", "[memory]") {
+  if constexpr (address_sanitized) {
+    const std::byte* freed = nullptr;
+    for (int i = 0; i < 2; ++i) {  // new, then reused
+      const Storage s(200001);
+      const std::byte* data = s.data();
+      CHECK(__asan_address_is_poisoned(data + 200000) == 0);
+      CHECK(__asan_address_is_poisoned(data + 200001) != 0);
+      freed = data + 100;
+    }
+    CHECK(__asan_address_is_poisoned(freed) != 0);
+  }
 }
 
 TEST_CASE("a freed block is reused", "[memory]") {
