@@ -37,7 +37,7 @@ TRACKS = {
     # The same text, as far as an A100 gets in three minutes: 5 million tokens instead of 82.
     "a100": ("train_gpt", "--recipe fast --layers 6 --heads 6 --dim 192 --context 256 --batch 12 --dropout 0.1 "
              "--steps 1450 --muon-lr 0.02 --muon-momentum 0.95 --warmup 20 --stable 0.4 --lr 5e-3 --precision bf16 "
-             "--muon-precision bf16", "val_loss", BABY),
+             "--muon-precision bf16 --muon-steps 5 --no-muon-polar-express --no-muon-per-head", "val_loss", BABY),
     # --data mnist:DIR. If DIR has only MNIST's test files, 8,000 of these train and 2,000 are held out. 0.99 is our own
     # target, 0.94 that of hlb-CIFAR10 and airbench.
     "digits": ("train_cnn_attention", IMAGES + " --shear 10 --steps 1000", "accuracy", 0.99),

@@ -286,6 +286,9 @@ TEST_CASE("train_gpt: --recipe sets the defaults of other flags, and the command
       Json::parse(load_safetensors(bench / "out/checkpoint.safetensors").metadata.at("options"));
   CHECK(options["optimizer"] == "muon");
   CHECK(options["min_lr"] == 0);
+  CHECK(options["muon_steps"] == 3);
+  CHECK(options["muon_polar_express"] == true);
+  CHECK(options["muon_per_head"] == true);
   // A resumed run has the flags of its checkpoint, whatever the recipe.
   CHECK(run("train_gpt", "--resume --steps 5" + bench.out()).status == 0);
   CHECK(run("train_gpt", "--resume --steps 6 --recipe nanogpt" + bench.out()).status == 0);
