@@ -193,9 +193,8 @@ void add_recipe_flag(Flags& flags, Recipe& recipe) {
       "model and an optimiser that reach the same loss in an eighth of the steps");
 }
 
-/// Sets the defaults of the recipe that the command line names, or nanogpt's for a trained model,
-/// which is tuned gently. They are nanogpt's for any checkpoint, which may be older than a flag of
-/// the other recipe.
+/// Sets the defaults of the recipe that the command line names. They are nanogpt's for a trained
+/// model, which is tuned gently, and for a checkpoint, which may be older than the other recipe.
 void apply_recipe(int argc, char** argv, Options& o, TrainOptions& training) {
   Recipe recipe = Recipe::fast;
   std::string init_from;
@@ -206,8 +205,8 @@ void apply_recipe(int argc, char** argv, Options& o, TrainOptions& training) {
   flags.add("--resume", resume, "");
   flags.add("--eval-only", eval_only, "");
   flags.parse_known(argc, argv);
-  const bool tuned = !init_from.empty() && !flags.given("--recipe");
-  if (tuned || resume || eval_only) recipe = Recipe::nanogpt;
+  const bool begun = !init_from.empty() || resume || eval_only;
+  if (begun && !flags.given("--recipe")) recipe = Recipe::nanogpt;
   training.sample_every = 500;
   if (recipe == Recipe::nanogpt) return;
   o.model.positions = models::Positions::rotary;

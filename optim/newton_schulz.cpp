@@ -59,23 +59,48 @@ struct Steps {
 /// Added to the norm that a matrix is divided by.
 constexpr double eps = 1e-7;
 
-/// Returns the factor by which x must be multiplied to have a Frobenius norm of at most t:
-/// t / (norm + eps). If the squares of x may leave the range of T, multiplies x itself and returns 1.
 template <class T>
-T normalise(int64_t n, double t, double squares, T* x) {
-  if (squares >= 1e-20 && squares <= 1e20) return static_cast<T>(t / (std::sqrt(squares) + eps));
+double sum_of_squares(int64_t n, const T* x) {
+  return parallel_sum<double>(n, Chunks::grain, [&](int64_t begin, int64_t end) {
+    const T* from = x + begin;
+    return simd_sum<double>(end - begin, [=](int64_t i) {
+      const auto v = static_cast<double>(from[i]);
+      return v * v;
+    });
+  });
+}
+
+template <class T>
+void multiply_elements(int64_t n, double factor, T* x) {
+  parallel_for(n, Chunks::grain, [=](int64_t begin, int64_t end) {
+    simd_for(end - begin, [=, x = x + begin](int64_t i) {
+      x[i] = static_cast<T>(static_cast<double>(x[i]) * factor);
+    });
+  });
+}
+
+/// A matrix `factor` x, whose norm is at most t. `eps` is what was added to the norm of x.
+struct Normalised {
+  double factor, eps;
+};
+
+/// Divides a matrix by its Frobenius norm: the result is t x / (norm + eps). If the squares of x
+/// may leave the range of T, x itself is multiplied, and the factor is 1.
+template <class T>
+Normalised normalise(int64_t n, double t, double squares, T* x) {
+  if (squares >= 1e-20 && squares <= 1e20) return {t / (std::sqrt(squares) + eps), eps};
   double scale = 1;  // keeps the squares of large doubles finite
   if constexpr (std::is_same_v<T, double>) {
     const double peak = simd_max(n, 0.0, [=](int64_t i) { return std::abs(x[i]); });
     if (peak > 1e100) {
       scale = 1 / peak;
-      simd_for(n, [=](int64_t i) { x[i] *= scale; });
-      squares = internal::sum_of_squares(n, x);
+      multiply_elements(n, scale, x);
+      squares = sum_of_squares(n, x);
     }
   }
   const double factor = t / (std::sqrt(squares) + eps * scale);
-  simd_for(n, [=](int64_t i) { x[i] = static_cast<T>(static_cast<double>(x[i]) * factor); });
-  return T{1};
+  multiply_elements(n, factor, x);
+  return {1, eps * scale * factor};
 }
 
 /// Columns per task of a product with `cols` columns. A thread that has a matrix to itself computes
@@ -85,8 +110,8 @@ int64_t task_cols(int64_t cols, int64_t panels) {
   return num_threads() == 1 || in_parallel_region() ? cols : panels * kernel::panel_cols<T>;
 }
 
-/// The iteration for a matrix X (rows, cols), in the buffers of one matrix. X X^T and V stand for
-/// X^T X and V from the right if X has more rows than columns.
+/// The iteration for a matrix X (rows, cols), in the buffers of one matrix. If X has more rows than
+/// columns, read X^T X for X X^T, and X V for V X.
 ///
 /// Products may round their operands to bfloat16. The identity is therefore never part of an
 /// operand: a step is a X + V X with V = b A + A A, which keeps small elements of X. X is held as
@@ -94,20 +119,20 @@ int64_t task_cols(int64_t cols, int64_t panels) {
 template <class T>
 class Iteration {
  public:
-  /// The iteration from X = factor x. `y` has the size of x.
-  Iteration(int64_t rows, int64_t cols, T factor, T* x, T* y)
+  /// The iteration from X = start.factor x. `y` has the size of x. If closer > 0, it starts from
+  /// X = closer x / (s + start.eps) instead, where s^4 is the sum of the fourth powers of the
+  /// singular values of x. None of them exceeds s, and s is at most the Frobenius norm, so the
+  /// singular values of X are larger and need fewer steps.
+  Iteration(int64_t rows, int64_t cols, const Normalised& start, double closer, T* x, T* y)
       : rows_(rows),
         cols_(cols),
         n_(std::min(rows, cols)),
-        factor_(factor),
+        factor_(static_cast<T>(start.factor)),
+        eps_(start.eps),
+        closer_(closer),
         x_(x),
         y_(y),
         squares_(4 * n_ * n_) {}
-
-  /// Makes the first step start from X = t x / s instead, where s^4 is the sum of the fourth powers
-  /// of the singular values of x. None of them exceeds s, and s is smaller than the Frobenius norm,
-  /// so the singular values of X are larger and need fewer steps.
-  void start_closer(double t) { closer_ = t; }
 
   /// One step after another, as written in newton_schulz.h.
   void run(std::span<const Step> steps) {
@@ -121,8 +146,8 @@ class Iteration {
 
   /// The same by the Gram matrix R = X X^T alone: a step multiplies X by W = a I + V, so that R
   /// becomes W R W. X itself is multiplied once, by the product Q of all W: for a matrix of n x 4 n
-  /// this is half the work. (Dao 2026, "Gram Newton-Schulz".) `exact_first`: the products of squares
-  /// in the first step are not rounded.
+  /// this is half the work. If `exact_first`, the first step's products other than R are not
+  /// rounded. (Dao 2026, "Gram Newton-Schulz".)
   void run_by_gram(std::span<const Step> steps, bool exact_first) {
     T *gram = squares_.data(), *v = gram + n_ * n_, *q = v + n_ * n_, *spare = q + n_ * n_;
     multiply_by_transpose(gram);
@@ -164,12 +189,12 @@ class Iteration {
     g.a = g.b = x_, g.lda = g.ldb = cols_;
     g.c = gram, g.ldc = n_;
     multiply_symmetric(T{0}, g);
-    if (closer_ > 0) {  // that sum is the squared Frobenius norm of the Gram matrix
+    if (closer_ > 0) {  // the sum of fourth powers is R's squared Frobenius norm
       const double fourths = blocked_sum<double>(n_ * n_, [=](int64_t i) {
         const auto v = static_cast<double>(gram[i]);
         return v * v;
       });
-      factor_ = static_cast<T>(closer_ / (std::sqrt(std::sqrt(fourths)) + eps));
+      factor_ = static_cast<T>(closer_ / (std::sqrt(std::sqrt(fourths)) + eps_));
       closer_ = 0;
     }
     scale(factor_ * factor_, gram);
@@ -215,7 +240,7 @@ class Iteration {
 
   int64_t rows_, cols_, n_;
   T factor_;
-  double closer_ = 0;
+  double eps_, closer_;
   bool has_product_ = false;
   T *x_, *y_;
   Scratch<T> squares_;
@@ -225,12 +250,14 @@ class Iteration {
 /// too much.
 template <class T>
 void run_by_gram(std::span<const Step> steps, bool rounded, Iteration<T>& x) {
+  constexpr double most = 1e6, most_rounded = 2e3, most_after_first = 300;
   double growth = 1;
   for (const Step& step : steps) growth *= step.growth;
-  // If the first step is exact, later errors grow less. The three steps of the Polar Express then
-  // need one Gram matrix instead of two: 0.8 of the time.
-  const bool exact_first = rounded && growth > 2e3 && growth <= 300 * steps[0].growth;
-  const double most_growth = rounded && !exact_first ? 2e3 : 1e6;
+  // The errors of a rounded first step grow most. If it is exact, the three steps of the Polar
+  // Express need one Gram matrix instead of two: 0.8 of the time.
+  const bool exact_first =
+      rounded && growth > most_rounded && growth <= most_after_first * steps[0].growth;
+  const double most_growth = rounded && !exact_first ? most_rounded : most;
   size_t begin = 0;
   growth = 1;
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -245,24 +272,13 @@ void run_by_gram(std::span<const Step> steps, bool rounded, Iteration<T>& x) {
 }  // namespace
 
 template <class T>
-double internal::sum_of_squares(int64_t n, const T* x) {
-  return parallel_sum<double>(n, Chunks::grain, [&](int64_t begin, int64_t end) {
-    const T* from = x + begin;
-    return simd_sum<double>(end - begin, [=](int64_t i) {
-      const auto v = static_cast<double>(from[i]);
-      return v * v;
-    });
-  });
-}
-
-template <class T>
 T internal::newton_schulz(int64_t rows, int64_t cols, const NewtonSchulz& options, double squares,
                           T* x, T* y) {
   const bool rounded = options.rounded && kernel::bfloat16_products && std::is_same_v<T, float>;
   const Bfloat16Products products(rounded);
   const Steps steps(options.steps, options.polar_express);
-  Iteration<T> iteration(rows, cols, normalise(rows * cols, steps.t, squares, x), x, y);
-  if (options.polar_express) iteration.start_closer(steps.t);
+  Iteration<T> iteration(rows, cols, normalise(rows * cols, steps.t, squares, x),
+                         options.polar_express ? steps.t : 0, x, y);
   // With rounded operands, the errors of more than 5 steps add up to too much.
   if (std::max(rows, cols) >= 2 * std::min(rows, cols) && !(rounded && options.steps > 5))
     run_by_gram<T>(steps.list, rounded, iteration);
@@ -271,8 +287,6 @@ T internal::newton_schulz(int64_t rows, int64_t cols, const NewtonSchulz& option
   return iteration.factor();
 }
 
-template double internal::sum_of_squares<float>(int64_t, const float*);
-template double internal::sum_of_squares<double>(int64_t, const double*);
 template float internal::newton_schulz<float>(int64_t, int64_t, const NewtonSchulz&, double, float*,
                                               float*);
 template double internal::newton_schulz<double>(int64_t, int64_t, const NewtonSchulz&, double,
@@ -291,9 +305,12 @@ Tensor newton_schulz(const Tensor& matrices, int64_t steps) {
       T* x = data + i * size;
       const Scratch<T> product(size);
       T* y = product.data();
-      const double squares = internal::sum_of_squares(size, x);
+      const double squares = sum_of_squares(size, x);
       const T factor = internal::newton_schulz(rows, cols, {.steps = steps}, squares, x, y);
-      simd_for(size, [=](int64_t j) { x[j] = factor * x[j] + y[j]; });
+      parallel_for(size, Chunks::grain, [=](int64_t begin, int64_t end) {
+        simd_for(end - begin,
+                 [=, x = x + begin, y = y + begin](int64_t j) { x[j] = factor * x[j] + y[j]; });
+      });
     });
   });
   return out;

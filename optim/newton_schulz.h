@@ -27,12 +27,8 @@ struct NewtonSchulz {
                                ///< if has_bfloat16_products()
 };
 
-/// Returns the sum of the squares of n elements.
-template <class T>
-double sum_of_squares(int64_t n, const T* x);
-
-/// Runs the iteration on the contiguous matrix `x` (rows, cols), whose sum_of_squares is `squares`.
-/// Overwrites x and y and returns a factor: the result is factor x + y. If called inside a parallel
+/// Runs the iteration on the contiguous matrix `x` (rows, cols), the sum of whose squared elements
+/// is `squares`. Overwrites x and y and returns a factor: the result is factor x + y. If called inside a parallel
 /// loop, runs on the calling thread only, otherwise on all threads. The bits of the result do not
 /// depend on the number of threads.
 template <class T>

@@ -18,9 +18,9 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-constexpr size_t count = 8;  // parameters of the golden file
-const std::vector<std::vector<int64_t>> rows{{}, {}, {2, 3, 4}, {}, {}, {}, {}, {}};
-const std::vector<std::vector<int64_t>> heads{{}, {}, {1, 3, 2}, {}, {}, {}, {}, {}};
+constexpr size_t count = 9;  // parameters of the golden file
+const std::vector<std::vector<int64_t>> rows{{}, {}, {2, 3, 4}, {}, {}, {}, {}, {}, {}};
+const std::vector<std::vector<int64_t>> heads{{}, {}, {1, 3, 2}, {}, {}, {}, {}, {}, {}};
 
 /// The parameters and gradients of the golden file.
 struct Problem {
@@ -103,7 +103,7 @@ TEST_CASE("Muon's steps equal a reference in float64", "[optim][muon][golden]") 
 
 TEST_CASE("newton_schulz: square, tall, wide and stacked matrices", "[optim][muon][golden]") {
   const golden::File file("muon");
-  for (const size_t i : {0, 1, 2, 4, 5, 6, 7}) {
+  for (const size_t i : {0, 1, 2, 4, 5, 6, 7, 8}) {
     CAPTURE(i);
     const Tensor x = file.get("start." + std::to_string(i));
     const Tensor expected = file.get("newton_schulz." + std::to_string(i));
@@ -115,6 +115,8 @@ TEST_CASE("newton_schulz: square, tall, wide and stacked matrices", "[optim][muo
     CHECK(golden::same(optim::newton_schulz(stack({x, x * 3.0}))[0], optim::newton_schulz(x)));
     const Tensor transposed = x.transpose(0, 1);  // not contiguous
     CHECK(largest_difference(optim::newton_schulz(transposed), expected.transpose(0, 1)) < 1e-12);
+    CHECK(largest_difference(optim::newton_schulz(transposed.to(float32)),
+                             expected.transpose(0, 1)) < 1e-5);
   }
   CHECK(optim::newton_schulz(zeros({0, 3, 4})).shape() == Shape{0, 3, 4});
   CHECK(optim::newton_schulz(zeros({3, 0})).shape() == Shape{3, 0});
@@ -189,9 +191,16 @@ TEST_CASE("Muon with products in bfloat16 stays near the exact iteration", "[opt
 }
 
 TEST_CASE("Muon gives the same bits on 1, 2 and 3 threads", "[optim][muon][threads]") {
-  // Few and many matrices, on both sides of the number of threads, larger than a chunk.
-  for (const auto& [matrices, bfloat16] :
-       {std::pair{1, false}, {2, false}, {7, false}, {1, true}, {2, true}, {7, true}}) {
+  // Few and many matrices, on both sides of the number of threads, larger than a chunk, square,
+  // tall and wide.
+  for (const auto& [matrices, polar, bfloat16] : {std::tuple{1, false, false},
+                                                  {2, false, false},
+                                                  {7, false, false},
+                                                  {1, true, true},
+                                                  {2, true, true},
+                                                  {7, true, true},
+                                                  {1, true, false},
+                                                  {2, false, true}}) {
     std::vector<std::vector<Tensor>> results;
     for (const int threads : {1, 2, 3}) {
       const Threads scope(threads);
@@ -200,7 +209,12 @@ TEST_CASE("Muon gives the same bits on 1, 2 and 3 threads", "[optim][muon][threa
         const Shape shape{150 - 53 * ((matrices + i) % 3), 130 + 40 * i};
         params.push_back({random_matrix(shape, 7, float32).requires_grad_()});
       }
-      optim::Muon muon(params, {.bfloat16 = bfloat16});
+      params[0].rows = {20, params[0].param.size(0) - 20}, params[0].heads = {4, 1};
+      if (matrices == 1) params[0] = {random_matrix({400, 150}, 7, float32).requires_grad_()};
+      optim::Muon muon(params, {.steps = polar ? 3 : 5,
+                                .polar_express = polar,
+                                .per_head = polar,
+                                .bfloat16 = bfloat16});
       std::vector<Tensor> out;
       for (int step = 0; step < 2; ++step) {
         for (const auto& p : params) p.param.set_grad(random_matrix(p.param.shape(), 9, float32));
@@ -209,7 +223,7 @@ TEST_CASE("Muon gives the same bits on 1, 2 and 3 threads", "[optim][muon][threa
       for (const auto& p : params) out.push_back(p.param.detach().clone());
       results.push_back(out);
     }
-    CAPTURE(matrices, bfloat16);
+    CAPTURE(matrices, polar, bfloat16);
     CHECK(all_same(results[0], results[1]));
     CHECK(all_same(results[0], results[2]));
   }
@@ -291,7 +305,7 @@ TEST_CASE("Muon: the Polar Express's steps do not depend on the gradient's scale
   const auto update = [](const Tensor& g) {
     const Tensor p = zeros(g.shape(), g.dtype()).requires_grad_();
     p.set_grad(g);
-    optim::Muon({{p}}, {.lr = 1, .steps = 3, .polar_express = true}).step();
+    optim::Muon({{p}}, {.lr = 1, .momentum = 0, .steps = 3, .polar_express = true}).step();
     return p.detach();
   };
   for (const Shape& shape : {Shape{7, 9}, Shape{4, 20}, Shape{20, 3}}) {
@@ -302,6 +316,13 @@ TEST_CASE("Muon: the Polar Express's steps do not depend on the gradient's scale
     }
     CHECK(largest_difference(update(x.to(float32) * 1e37), y) < 1e-3);
     CHECK(golden::same(update(x * 0.0), zeros(shape, float64)));
+    // Below 1e-7, which is added to the norm, the update fades, also where x itself is multiplied.
+    const Tensor unit = x / norm(x);
+    const double above = norm(update(unit * 1.1e-10)).item();
+    const double below = norm(update(unit * 0.9e-10)).item();
+    CHECK(above < 0.5);
+    CHECK(below == Approx(above * 0.9 / 1.1).epsilon(0.01));
+    CHECK(norm(update(unit * 1e-20)).item() < 1e-10);
   }
 }
 

@@ -292,6 +292,7 @@ TEST_CASE("train_gpt: --recipe sets the defaults of other flags, and the command
   // A resumed run has the flags of its checkpoint, whatever the recipe.
   CHECK(run("train_gpt", "--resume --steps 5" + bench.out()).status == 0);
   CHECK(run("train_gpt", "--resume --steps 6 --recipe nanogpt" + bench.out()).status == 0);
+  CHECK(run("train_gpt", "--resume --steps 7 --recipe fast" + bench.out()).status == 0);
 
   const std::string published = data + tiny + " --recipe nanogpt --steps 1";
   REQUIRE(run("train_gpt", published + bench.out("plain")).status == 0);

@@ -7,8 +7,8 @@ import torch
 # Shapes, and the rows of the matrices that a parameter stacks along its first axis. The three of the third parameter have
 # 1, 3 and 2 heads.
 PARAMETERS = [((12, 8), [12]), ((6, 20), [6]), ((9, 5), [2, 3, 4]), ((4, 2, 3, 3), [4]), ((1, 7), [1]), ((7, 1), [7]),
-              ((24, 24), [24]), ((18, 40), [18])]
-HEADS = {2: [2, 1, 1, 1, 2, 2]}
+              ((24, 24), [24]), ((18, 40), [18]), ((20, 6), [20])]
+HEAD_ROWS = {2: [2, 1, 1, 1, 2, 2]}
 STEPS = 4
 CASES = {
     "default": {},
@@ -53,7 +53,7 @@ def train(start, gradients, lr=0.02, momentum=0.95, nesterov=True, weight_decay=
             u = (1 - momentum) * g + momentum * m if nesterov else m
             flat = u.reshape(u.shape[0], -1)
             parts = [newton_schulz(part, steps, polar_express) * max(1.0, part.shape[0] / part.shape[1]) ** 0.5
-                     for part in flat.split(HEADS.get(i, rows) if per_head else rows)]
+                     for part in flat.split(HEAD_ROWS.get(i, rows) if per_head else rows)]
             move = torch.cat(parts).reshape(p.shape)
             if cautious:  # float32 must agree on the signs
                 assert move.abs().min() > 1e-5 and p.abs().min() > 1e-5
@@ -63,7 +63,7 @@ def train(start, gradients, lr=0.02, momentum=0.95, nesterov=True, weight_decay=
 
 
 def main():
-    begin(6, F64)
+    begin(8, F64)
     start = [torch.randn(shape) for shape, _ in PARAMETERS]
     gradients = [[torch.randn(shape) for shape, _ in PARAMETERS] for _ in range(STEPS)]
     out = {f"start.{i}": p for i, p in enumerate(start)}
