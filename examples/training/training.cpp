@@ -108,7 +108,7 @@ void add_optimizer_flags(Flags& flags, TrainOptions& o) {
             "Muon's weight decay, where it agrees with the step");
   flags.add("--muon-steps", o.muon_steps, 1, 100, "steps of Muon's orthogonalisation");
   flags.add("--muon-polar-express", o.polar_express,
-            "use the Polar Express's polynomials in these steps, of which 3 or 4 do what 5 do");
+            "use the Polar Express's polynomials in these steps, so that 3 or 4 suffice");
   flags.add("--muon-per-head", o.muon_per_head,
             "orthogonalise the queries, keys and values of each attention head on their own");
   flags.add("--muon-precision", o.muon_precision, {"float32", "bf16"},
