@@ -26,7 +26,8 @@ struct MuonOptions {
   bool per_head = false;
   /// Round the operands of the Newton-Schulz products of float32 parameters to bfloat16, as Jordan
   /// does. This changes an update by a few percent, or with 3 steps of the Polar Express by up to a
-  /// fifth. It has no effect unless has_bfloat16_products().
+  /// fifth. These 3 steps leave out the first step's products of Gram matrices, which need more
+  /// precision. It has no effect unless has_bfloat16_products().
   bool bfloat16 = false;
 };
 

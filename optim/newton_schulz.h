@@ -23,14 +23,13 @@ namespace internal {
 struct NewtonSchulz {
   int64_t steps = 5;
   bool polar_express = false;  ///< see MuonOptions
-  bool rounded = false;        ///< products of float32 matrices read operands rounded to bfloat16
-                               ///< if has_bfloat16_products()
+  bool rounded = false;        ///< see MuonOptions::bfloat16
 };
 
 /// Runs the iteration on the contiguous matrix `x` (rows, cols), the sum of whose squared elements
-/// is `squares`. Overwrites x and y and returns a factor: the result is factor x + y. If called inside a parallel
-/// loop, runs on the calling thread only, otherwise on all threads. The bits of the result do not
-/// depend on the number of threads.
+/// is `squares`. Overwrites x and y and returns a factor: the result is factor x + y. If called
+/// inside a parallel loop, runs on the calling thread only, otherwise on all threads. The bits of
+/// the result do not depend on the number of threads.
 template <class T>
 T newton_schulz(int64_t rows, int64_t cols, const NewtonSchulz& options, double squares, T* x,
                 T* y);

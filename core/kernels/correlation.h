@@ -236,10 +236,10 @@ void Correlation<T>::run() const {
   });
 }
 
-/// Computes the gradient of the weight. For each group, the gradient is the transpose of a matrix
-/// (rows, out) with rows = in * taps: the sum over images n of (windows of x[n])^T dy[n]. The work
-/// is divided among threads by parts, which here are ranges of images, by groups and, if there are
-/// few parts and groups, by shares of a group's input channels. Each part has its own sums (groups,
+/// Computes the gradient of the weight. For each group it computes the matrix M (rows, out), rows =
+/// in * taps, that is the sum over images n of (windows of x[n])^T dy[n]; the gradient is M^T. A
+/// part is a range of images. Threads divide the work by part and group and, if there are few of
+/// these, by shares of a group's input channels. Each part has its own sums (groups,
 /// rows, columns): `columns` is `out` rounded up to whole panels. The sums are added in the order
 /// of the parts. To limit memory, there are fewer parts if the sums are large.
 template <class T>

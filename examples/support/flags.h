@@ -12,8 +12,8 @@
 namespace gradus {
 
 /// Command-line flags. Each is declared once with its meaning, default and limits. The declaration
-/// is used to parse the command line, to print --help, and to store the flag's value in a
-/// checkpoint. A flag's default is the value of its variable at the declaration.
+/// is used to parse the command line, to print --help and, in groups with `stored`, to store the
+/// flag's value in a checkpoint. A flag's default is the value of its variable at the declaration.
 class Flags {
  public:
   /// Starts without flags. `about` is the first lines of --help.

@@ -57,7 +57,8 @@ class Corpus : public TokenSource {
   /// not add up to those of the text, because tokens do not include the white space between words,
   /// every token counts as the mean number of bytes per token.
   double bytes(const Tensor& targets) const override;
-  /// Returns the token of a line break if there is one, else the first token of the text.
+  /// Returns the vocabulary's token for a line break or, if it has none, the first token of the
+  /// text.
   std::vector<int64_t> first_tokens() const override { return {first_token_}; }
 
  private:

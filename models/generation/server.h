@@ -1,6 +1,7 @@
 #pragma once
 // Generates many texts at once with one model. Each step reads the weights once for all texts that
-// it continues, not once per text. Prompts are read one at a time.
+// it continues, not once per text. Prompts are read one at a time, and so is a text that has filled
+// its row.
 
 #include <map>
 #include <vector>

@@ -1,6 +1,7 @@
 #pragma once
 // The checks that the ops must pass. A check that fails throws an Error that tells what differs.
-// `inputs` are drawn from a sample of the row: contiguous tensors of float64, int64 or bool.
+// Each check takes a row of the op table, and `inputs` drawn from one of the row's samples:
+// contiguous tensors of float64, int64 or bool.
 
 #include "tests/ops/op_table.h"
 
