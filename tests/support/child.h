@@ -12,7 +12,7 @@
 
 #include "gradus/core/runtime/sanitizer.h"
 
-/// Returns whether the allocator caches freed blocks, which it does not under a sanitizer. Tests
+/// Returns whether the allocator caches all freed blocks, which it does not under a sanitizer. Tests
 /// that call in_child() are also skipped if this is false: a sanitizer's own allocator supports
 /// neither a fork of a multithreaded process nor limited memory.
 inline bool caches() { return !gradus::core::sanitized; }
