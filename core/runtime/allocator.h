@@ -39,8 +39,7 @@ void release_cached_memory();
 /// Error if n is negative or too large.
 int64_t array_bytes(int64_t n, int64_t size);
 
-/// A block of memory shared by the tensors that view it. Under a sanitizer, blocks are not cached,
-/// so that overruns are detected.
+/// A block of memory shared by the tensors that view it. AddressSanitizer detects overruns of it.
 class Storage {
  public:
   /// Allocates `bytes` uninitialised bytes. Throws Error if `bytes` is negative or if there is not
