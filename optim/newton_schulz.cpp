@@ -79,6 +79,15 @@ void multiply_elements(int64_t n, double factor, T* x) {
   });
 }
 
+/// x = factor x + y.
+template <class T>
+void scale_and_add(int64_t n, T factor, T* x, const T* y) {
+  parallel_for(n, Chunks::grain, [=](int64_t begin, int64_t end) {
+    simd_for(end - begin,
+             [=, x = x + begin, y = y + begin](int64_t i) { x[i] = factor * x[i] + y[i]; });
+  });
+}
+
 /// A matrix `factor` x, whose norm is at most t. `eps` is what was added to the norm of x.
 struct Normalised {
   double factor, eps;
@@ -230,11 +239,7 @@ class Iteration {
   /// x = factor x + y, unless y was not written yet.
   void add_product() {
     if (!has_product_) return;
-    parallel_for(rows_ * cols_, Chunks::grain, [=, this](int64_t begin, int64_t end) {
-      simd_for(end - begin, [x = x_ + begin, y = y_ + begin, factor = factor_](int64_t i) {
-        x[i] = factor * x[i] + y[i];
-      });
-    });
+    scale_and_add(rows_ * cols_, factor_, x_, y_);
     factor_ = 1, has_product_ = false;
   }
 
@@ -307,10 +312,7 @@ Tensor newton_schulz(const Tensor& matrices, int64_t steps) {
       T* y = product.data();
       const double squares = sum_of_squares(size, x);
       const T factor = internal::newton_schulz(rows, cols, {.steps = steps}, squares, x, y);
-      parallel_for(size, Chunks::grain, [=](int64_t begin, int64_t end) {
-        simd_for(end - begin,
-                 [=, x = x + begin, y = y + begin](int64_t j) { x[j] = factor * x[j] + y[j]; });
-      });
+      scale_and_add(size, factor, x, y);
     });
   });
   return out;
