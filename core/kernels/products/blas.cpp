@@ -203,10 +203,14 @@ constexpr int64_t serial_work = 2 * 64 * 64 * 64;
 
 // Splits a product over the threads, one piece per thread, since each piece packs an operand.
 //
-// The panel kernel splits by columns, so that no two threads pack the same columns of B, or by rows
-// if columns are few or rows split more evenly. BLAS splits by the longer side. Its kernels round
-// differently at a tile's edges, so a single thread also computes two pieces: one and two threads
-// then give the same bits. This costs the single thread 2%.
+// The panel kernel splits by rows if there are more rows than columns, by columns otherwise. Each
+// thread reads one operand whole, then the smaller one, and the threads that compute the next layer
+// find the rows that they need in their own caches. With operands from memory and a cache line's
+// round trip of 470 ns between two cores, the products of a training step are 2 to 20% faster than
+// if split by columns; where A is transposed and C is square, they are slower. The other axis is
+// taken if it splits more evenly. BLAS splits by the longer side. Its kernels round differently at
+// a tile's edges, so a single thread also computes two pieces: one and two threads then give the
+// same bits. This costs the single thread 2%.
 template <class T>
 void split(ProductKernel choice, const Product<T>& p, const TileDone& done) {
   if (p.m * p.n < serial_work / p.k) return compute(choice, p, {0, p.m, 0, p.n}, done);
@@ -214,7 +218,12 @@ void split(ProductKernel choice, const Product<T>& p, const TileDone& done) {
   int64_t pieces = std::max(panel ? 1 : 2, num_threads());
   auto piece = [&](int64_t length) { return ((length + pieces - 1) / pieces + 31) / 32 * 32; };
   bool by_columns = p.n > p.m;
-  if (panel) by_columns = p.n >= 64 * pieces && piece(p.n) * p.m <= piece(p.m) * p.n * 33 / 32;
+  if (panel) {
+    const int64_t area_by_rows = piece(p.m) * p.n, area_by_columns = piece(p.n) * p.m;
+    const bool tall = p.trans_a ? p.m >= 2 * p.n : p.m > p.n;
+    by_columns = p.n >= 64 * pieces && (tall ? area_by_columns < area_by_rows * 31 / 32
+                                             : area_by_columns <= area_by_rows * 33 / 32);
+  }
   const int64_t length = by_columns ? p.n : p.m;
   // BLAS calls `done` once for a whole piece, which should then still be in a cache.
   while (done && !panel && piece(length) > 384) pieces *= 2;
