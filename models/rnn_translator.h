@@ -48,12 +48,12 @@ struct RNNTranslator : nn::Module {
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
   /// Returns the mean cross entropy of the batch's targets.
   Tensor loss(const PairBatch& batch, double label_smoothing = 0) const;
-  /// Returns the attention weights of each target token over the source: (B, T, S). Applies no
+  /// Returns the attention weights over the source at each target position: (B, T, S). Applies no
   /// dropout and records no gradients.
   Tensor alignment(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
 
   /// Returns a decoder with `beams` rows per source: row r decodes source r / beams. The model must
-  /// outlive it.
+  /// outlive the decoder.
   RNNTranslatorDecoder decoder(const Tensor& source, const Tensor& lengths,
                                int64_t beams = 1) const&;
   RNNTranslatorDecoder decoder(const Tensor&, const Tensor&, int64_t = 1) const&& = delete;

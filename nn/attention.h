@@ -59,10 +59,10 @@ struct MultiHeadAttention : Module {
   MultiHeadAttention(int64_t dim, const MultiHeadAttentionOptions& options);
 
   /// Computes self-attention. `mask` broadcasts to (B, heads, T, T). A bool mask is true where a
-  /// token may attend to another; a floating mask is added to the scores. In a stack of layers with
-  /// value_shortcut, `first_values` points to one tensor for all layers, undefined at first. The
-  /// first layer, created without the option, stores its values (B, T, kv_heads * value_dim) in
-  /// that tensor; the other layers read them, and throw Error if there are none.
+  /// token may attend to another; a floating mask is added to the scores. `first_values` is for
+  /// stacks in which all layers but the first have a value_shortcut. It points to one tensor for
+  /// all layers, undefined at first. The first layer stores its values (B, T, kv_heads * value_dim)
+  /// in that tensor; the others read them, and throw Error if there are none.
   Tensor operator()(const Tensor& x, const Tensor& mask = {}, Tensor* first_values = nullptr) const;
   /// Computes self-attention of the next T tokens, x. They also attend to the cached tokens, and
   /// are appended to the cache. Throws Error if the attention is not causal, if gradients are being

@@ -47,10 +47,10 @@ class KeyValueCache {
   Tensor previous_tokens(size_t sublayer, const Tensor& x);
   /// Replaces each sequence i by the old sequence rows[i]; rows (B) int64.
   void reorder(const Tensor& rows);
-  /// Appends a copy of the only sequence of `other`. Throws Error if this cache already has as many
-  /// sequences as it was constructed for, if `other` has no sequence, was not constructed for
-  /// exactly one, or has another number of heads, key_dim, value_dim or dtype, or if its sequence
-  /// is longer than this cache's capacity.
+  /// Appends a copy of the sequence of `other`, a cache that was constructed for one sequence, with
+  /// this cache's number of heads, key_dim, value_dim and dtype. Throws Error if `other` is not
+  /// such a cache, if its sequence was removed or is longer than this cache's capacity, or if this
+  /// cache already has as many sequences as it was constructed for.
   void add_row(const KeyValueCache& other);
   /// Removes sequence `row`. The last sequence moves to this index.
   void remove_row(int64_t row);

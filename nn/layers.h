@@ -14,7 +14,7 @@ struct LinearOptions {
   bool hidden = true;  ///< false for a model's output layer, see Module::hidden_matrices
   std::vector<int64_t> rows = {};   ///< number of rows of each matrix stacked in the weight;
                                     ///< empty: one matrix
-  std::vector<int64_t> heads = {};  ///< number of attention heads of each; empty: none
+  std::vector<int64_t> heads = {};  ///< number of attention heads of each matrix; empty: none
 };
 /// Computes activation(x weight^T + bias + u), where u is the output of the low-rank update, if
 /// add_lora() gave the layer one. Products with the weight are computed in operator(), rows() and

@@ -17,17 +17,17 @@ struct MuonOptions {
   double weight_decay = 0;  ///< each step multiplies p by 1 - lr * weight_decay
   bool cautious = false;    ///< decay only the elements that the update moves towards 0
   int64_t steps = 5;        ///< number of Newton-Schulz steps
-  /// Use another polynomial in each step (Amsel et al. 2025, "The Polar Express", arXiv 2505.16932)
-  /// instead of Jordan's, and divide the matrix by (sum of s^4)^(1/4) over its singular values s
-  /// instead of by its Frobenius norm. 3 or 4 steps then do what 5 of Jordan's do.
+  /// Use the polynomials of Amsel et al. 2025, "The Polar Express", arXiv 2505.16932, instead of
+  /// Jordan's, and divide the matrix by (sum of s^4)^(1/4) over its singular values s instead of by
+  /// its Frobenius norm. 3 or 4 steps then do what 5 of Jordan's do.
   bool polar_express = false;
-  /// Orthogonalise and scale the queries, keys and values of each attention head as a matrix of its
-  /// own (Zhang et al. 2026, arXiv 2605.08933), at less cost.
+  /// Orthogonalise and scale each attention head's queries, keys and values as three matrices of
+  /// their own (Zhang et al. 2026, arXiv 2605.08933), at less cost.
   bool per_head = false;
   /// Round the operands of the Newton-Schulz products of float32 parameters to bfloat16, as Jordan
-  /// does. This changes an update by a few percent, or with 3 steps of the Polar Express by up to a
-  /// fifth. These 3 steps leave out the first step's products of Gram matrices, which need more
-  /// precision. It has no effect unless has_bfloat16_products().
+  /// does, except in a few products that need more precision. This changes an update by a few
+  /// percent, or with 3 steps of the Polar Express by up to a fifth. Has no effect unless
+  /// has_bfloat16_products().
   bool bfloat16 = false;
 };
 

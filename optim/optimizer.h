@@ -73,7 +73,8 @@ class Optimizer {
   virtual void set_lr(double lr) = 0;
 
   /// Returns everything that later steps depend on, except parameters, options and learning rate.
-  /// Most of it is the state itself, which the next step changes; clone what is to be kept.
+  /// Most tensors share memory with the optimiser: the next step changes them, so clone what is to
+  /// be kept.
   virtual NamedTensors state_dict() const = 0;
   /// Restores what state_dict() returned. If names, shapes or dtypes do not match, changes nothing
   /// and throws one Error that lists the names, at most ten of each kind of mismatch.

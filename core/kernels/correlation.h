@@ -49,7 +49,7 @@ struct WindowBlock {
   int64_t count, begins[most], targets[most];
 };
 
-/// The windows over the channels of an image, combined from one sweep per axis. Windows and taps
+/// The windows over some channels of an image, combined from one sweep per axis. Windows and taps
 /// are numbered in the order (y, x), places in the order (channel, y, x).
 struct Sweep {
   const Planes planes;
@@ -99,7 +99,8 @@ inline AxisSweep forward_axis(const WindowAxis& a) {
 /// Returns the sweep along an axis of dy that computes one phase of dx. Let s, p and d be stride,
 /// padding and dilation. The phase consists of the positions i with (i + p) % s == phase. In the
 /// forward pass, tap u of window (i + p - u d) / s reads position i, so only taps with u d % s ==
-/// phase contribute. `before` zeros precede dy.
+/// phase contribute. They read dy from the start of a window backwards, so `places` are <= 0.
+/// `before` zeros precede dy.
 inline AxisSweep backward_axis(const WindowAxis& a, int64_t before, int64_t phase) {
   AxisSweep sweep;
   for (int64_t i = 0; i < a.size; ++i)
@@ -236,12 +237,12 @@ void Correlation<T>::run() const {
   });
 }
 
-/// Computes the gradient of the weight. For each group it computes the matrix M (rows, out), rows =
-/// in * taps, that is the sum over images n of (windows of x[n])^T dy[n]; the gradient is M^T. A
-/// part is a range of images. Threads divide the work by part and group and, if there are few of
-/// these, by shares of a group's input channels. Each part has its own sums (groups,
-/// rows, columns): `columns` is `out` rounded up to whole panels. The sums are added in the order
-/// of the parts. To limit memory, there are fewer parts if the sums are large.
+/// Computes the gradient of the weight. For each group, the sum over images n of (windows of
+/// x[n])^T dy[n] is a matrix M (rows, out) with rows = in * taps. The gradient is M^T. Here a part
+/// is a range of images. Threads divide the work by part and group and, if there are few of these,
+/// by shares of a group's input channels. Each part has its own sums (groups, rows, columns).
+/// `columns` is `out` rounded up to whole panels. The sums are added in the order of the parts. To
+/// limit memory, there are fewer parts if the sums are large.
 template <class T>
 class WeightGradient {
  public:

@@ -24,10 +24,10 @@ Tensor full_like(const Tensor& x, double value);
 ///@}
 /// Returns a tensor of rank 0 that holds `value`.
 Tensor scalar(double value, Dtype dtype = float32);
-/// Returns start, start + step, ... up to but excluding end. If the arguments are not integers,
-/// rounding may add or omit a value close to end. Throws Error if step is 0 or leads away from end,
-/// if there are too many elements, if start, end or step is not finite, or if the dtype is int64
-/// and one of the three is not an integer in int64's range.
+/// Returns start, start + step, ... up to but excluding end. If the arguments are not integers, or
+/// exceed 2^52 in magnitude, rounding may add or omit a value close to end. Throws Error if step is
+/// 0 or leads away from end, if there are too many elements, if start, end or step is not finite,
+/// or if the dtype is int64 and one of the three is not an integer in int64's range.
 Tensor arange(double start, double end, double step = 1, Dtype dtype = int64);
 /// Returns 0, 1, ..., end - 1 as int64.
 inline Tensor arange(int64_t end) { return arange(0, static_cast<double>(end)); }
@@ -181,8 +181,8 @@ Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtyp
 ///
 /// Throws Error if data is null although there are elements, if data is not aligned to the size of
 /// an element, if the number of strides is not the rank, if a size or stride is negative or too
-/// large, if two elements could share memory other than along an axis of stride 0, or if the dtype
-/// is bfloat16 or int8. In these cases the deleter is not called, and the caller still owns the
+/// large, if two axes overlap or interleave in memory (except axes of stride 0), or if the dtype is
+/// bfloat16 or int8. In these cases the deleter is not called, and the caller still owns the
 /// memory.
 Tensor from_blob(void* data, const Shape& shape, const Shape& strides, Dtype dtype,
                  std::function<void(void*)> deleter = {});

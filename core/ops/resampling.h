@@ -13,8 +13,8 @@ struct MaxPool2dOptions {
 /// Returns the maximum of each window of `kernel` pixels. The output has height
 ///   H' = floor((H + 2 padding - dilation (kernel - 1) - 1) / stride) + 1, and width W' likewise.
 /// The maximum is NaN if the window contains a NaN. The gradient flows to the first occurrence of
-/// the maximum, or to the last NaN. Throws Error if a window is larger than the padded image or,
-/// along an axis where the kernel is larger than 1, if the dilation is larger than the image.
+/// the maximum, or to the last NaN. Throws Error if a window is larger than the padded image, or if
+/// the dilation is larger than the image along an axis where the kernel is larger than 1.
 Tensor max_pool2d(const Tensor& x, Size2d kernel, const MaxPool2dOptions& options = {});
 
 struct AvgPool2dOptions {

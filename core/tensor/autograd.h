@@ -225,21 +225,22 @@ struct GradOptions {
   bool create_graph = false;              ///< record the computation of the gradients
   bool retain_graph = false;              ///< keep the graph for another backward pass (implied by
                                           ///< create_graph)
-  bool allow_unused = false;              ///< return undefined tensors for unused inputs
+  bool allow_unused = false;              ///< return undefined tensors for inputs on which no
+                                          ///< output depends
 };
 
-/// Returns d(outputs)/d(inputs) as new tensors with their own memory, in the order of `inputs`. No
-/// .grad is changed. The hooks of tensors whose gradients are computed run as in backward(). Throws
-/// Error if an input or an output does not require grad. Without allow_unused, also throws Error if
-/// an input is unused, that is, if no output depends on it.
+/// Returns d(outputs)/d(inputs), summed over the outputs, as new tensors with their own memory, in
+/// the order of `inputs`. No .grad is changed. The hooks of tensors whose gradients are computed
+/// run as in backward(). Throws Error if an input or an output does not require grad. Without
+/// allow_unused, also throws Error if no output depends on an input.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {});
 
-/// Returns the graph of `root` in Graphviz's DOT language, drawn in micrograd's style: an ellipse
-/// per op and a box per tensor. A box shows the tensor's name and shape or, for a tensor of one
-/// element, its name, value and gradient. Only leaves that require grad, the root and the tensors
-/// in `names` have boxes. Also works after backward() has freed the saved tensors. Throws Error if
-/// `root` or a tensor in `names` does not require grad.
+/// Returns the graph of `root` in Graphviz's DOT language, drawn in micrograd's style: ellipses for
+/// ops, and boxes for the root, for leaves that require grad and for the tensors in `names`. A box
+/// shows the tensor's name and shape or, for a tensor of one element, its name, value and gradient.
+/// Also works after backward() has freed the saved tensors. Throws Error if `root` or a tensor in
+/// `names` does not require grad.
 std::string to_dot(const Tensor& root,
                    const std::vector<std::pair<std::string, Tensor>>& names = {});
 

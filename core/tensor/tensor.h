@@ -239,13 +239,13 @@ class Tensor {
   void set_grad(Tensor grad) const;
   /// Returns a view of the same storage, outside the graph.
   Tensor detach() const;
-  /// Accumulates d(this)/d(leaf) into the grad() of every leaf that requires grad. `gradient` is
-  /// the gradient with respect to this tensor; if undefined, it is 1, and this tensor must have one
-  /// element. Frees the graph on the way unless `retain_graph` is set. Throws Error if this tensor
-  /// does not require grad, if an earlier pass has freed the graph, or if a rule reads a tensor
-  /// that was changed in place after the graph saved it. If a hook or rule throws, leaves keep what
-  /// they have accumulated so far. Do not run two passes that reach the same leaf on different
-  /// threads at the same time.
+  /// Computes the gradient of each leaf that requires grad and that this tensor depends on, and
+  /// adds it to the leaf's grad(). The pass starts from `gradient`, the gradient with respect to
+  /// this tensor. If undefined, it is 1, and this tensor must have one element. Frees the graph on
+  /// the way unless `retain_graph` is set. Throws Error if this tensor does not require grad, if an
+  /// earlier pass has freed the graph, or if a rule reads a tensor that was changed in place after
+  /// the graph saved it. If a hook or rule throws, leaves keep what they have accumulated so far.
+  /// Do not run two passes that reach the same leaf on different threads at the same time.
   void backward(const Tensor& gradient = {}, bool retain_graph = false) const;
   /// Registers `hook`, to be called with this tensor's gradient in each backward pass, once the
   /// gradient is complete and before the backward rules of earlier ops run. Then the gradient is
@@ -264,8 +264,8 @@ class Tensor {
   core::TensorImpl& impl() const;
   /// Returns the same pointer as impl(), or null if this tensor is undefined.
   const std::shared_ptr<core::TensorImpl>& impl_ptr() const { return impl_; }
-  /// Returns whether this handle is the only owner of the storage: no other handle, view, saved
-  /// tensor or .grad refers to it, and it has no owner outside gradus (see from_blob).
+  /// Returns whether this handle is the only owner of the storage: no other handle, view, graph or
+  /// .grad refers to it, and it has no owner outside gradus (see from_blob).
   bool is_sole_owner() const;
 
  private:

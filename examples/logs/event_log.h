@@ -7,8 +7,9 @@
 
 namespace gradus {
 
-/// A log in the format of TensorBoard: a file of records. The first contains the format's version,
-/// each other record values of one step. Records stay in memory until flush().
+/// A log in the format of TensorBoard: a file of records. The first record contains the format's
+/// version, and each later record contains values of one step. Records stay in memory until
+/// flush().
 class EventLog {
  public:
   /// The file's name. TensorBoard reads the files whose names contain "tfevents".

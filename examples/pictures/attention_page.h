@@ -17,7 +17,7 @@ struct AttentionGroup {
 };
 
 /// Returns the groups as JSON: [{"name", "queries", "keys", "weights"}]. Weights are in thousandths
-/// (null for NaN) and indexed by [layer][head][query * keys + key]. Throws the errors of
+/// (null for NaN) and indexed by [layer][head][query * Tk + key]. Throws the errors of
 /// attention_page(), but accepts an empty list of groups.
 nlohmann::json attention_json(const std::vector<AttentionGroup>& groups);
 

@@ -47,8 +47,8 @@ class Flags {
     models::Fields fields;
     add(fields.add(key_of(name), value, std::move(names), meaning), "NAME", "");
   }
-  /// Declares a text. --help calls its value `kind`. If `kind` is "FILE" or "DIR", parse() rejects
-  /// an empty value.
+  /// Declares a text. --help calls its value `kind`. If `kind` is "FILE" or "DIR", an empty value
+  /// on the command line is an error.
   void add(const std::string& name, std::string& value, const std::string& kind,
            const std::string& meaning, const std::string& default_shown = "");
   /// Declares all fields of a configuration except those in `except`. For example, "layers" becomes

@@ -17,7 +17,7 @@ inline void add_weights(Flags& flags, Weights& weights) {
   flags.add(fields);
 }
 
-/// Converts the model's weights.
+/// Converts the model's weights to this dtype; as_stored changes nothing.
 inline void store_weights(nn::Module& model, Weights weights) {
   if (weights == Weights::float32) model.to(float32);
   if (weights == Weights::bfloat16) model.to(bfloat16);

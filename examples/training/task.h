@@ -79,8 +79,8 @@ class Task {
 
   /// Returns the evaluation that estimates the loss on the split `part` after `step` steps.
   virtual Evaluation estimate(Split part, int64_t step) = 0;
-  /// Returns the evaluation on the whole validation split. CLIP's leaves out images whose caption
-  /// is already in the batch, and an incomplete last batch.
+  /// Returns the evaluation on the whole validation split. CLIP's leaves out some images, see
+  /// CaptionTask::all_different().
   virtual Evaluation validation() = 0;
 
   /// Writes the model to the folder `dir`.

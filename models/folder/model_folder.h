@@ -51,11 +51,10 @@ void expect_kind(const std::string& dir, const std::string& kind);
 void read_config(const std::string& dir, const std::string& kind, const Fields& config);
 struct LoadOptions {
   /// Accept a Hugging Face folder that lacks layers above the encoder (BERT's pooler, the heads of
-  /// BERT and ViT). Loading a new model initialises these layers; an existing model keeps their
-  /// weights. If false, a missing layer throws Error, with exceptions for a BertClassifier: the
-  /// pre-training heads of its encoder may be missing, its head may be missing if the folder
-  /// contains no classifier, and its pooler may be missing if the folder contains no classifier of
-  /// whole texts.
+  /// BERT and ViT). Loading a new model initialises the missing layers; an existing model keeps
+  /// their weights. If false, a missing layer throws Error, except for a BertClassifier: it never
+  /// needs the pre-training heads of its encoder, it needs its head only if the folder contains a
+  /// classifier, and its pooler only if the folder contains a classifier of whole texts.
   bool new_heads = false;
 };
 /// Creates a module by make(), converts it to the dtype of DIR's weights (float32 for F16 and

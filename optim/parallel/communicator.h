@@ -47,9 +47,9 @@ class Communicator {
   /// time limit. Throws OtherRankFailed if another rank reports an error first.
   virtual void all_to_all(const std::vector<SentPieces>& send,
                           const std::vector<ReceivedPieces>& receive, const std::string& what) = 0;
-  /// Makes the all_to_all() calls of other ranks throw OtherRankFailed, now and later, unless their
-  /// data has already arrived. Returns whether this rank must report its error: false if another
-  /// rank has failed first.
+  /// Makes the all_to_all() calls of other ranks throw OtherRankFailed, now and later. A call whose
+  /// data has already arrived may return instead. Returns whether this rank must report its error:
+  /// false if another rank has failed first.
   virtual bool abort() noexcept = 0;
 };
 

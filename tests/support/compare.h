@@ -52,8 +52,8 @@ inline std::string error_of(const std::function<void()>& call) {
   return "";
 }
 
-/// Returns the gradients of sum(f(inputs) * dy) with respect to the floating inputs, for a fixed
-/// random dy, followed by f(inputs).
+/// Returns the gradients of sum(f(inputs) * dy) with respect to the floating inputs, followed by
+/// f(inputs). Seeds the thread's generator after f, so that dy is random but always the same.
 inline std::vector<Tensor> output_and_gradients(const std::function<Tensor(std::vector<Tensor>)>& f,
                                                 std::vector<Tensor> inputs) {
   std::vector<Tensor> leaves, wanted;

@@ -23,10 +23,10 @@ class RoundedOperands;
 
 namespace detail {
 
-// Rounds rows [i, i + rows) and columns [p, p + k) of op(A) to pairs and writes row after row,
-// `pairs` pairs apart. If A is transposed, writes blocks of 8 rows (rounded_rows) instead, 8 `pairs`
-// pairs apart: in a block the first pair of each row, then the second of each, and so on. `pairs`
-// is a multiple of 16 and at least k / 2.
+// Rounds rows [i, i + rows) and columns [p, p + k) of op(A) to pairs. Row r starts at
+// to + r * pairs. If A is transposed, block b of 8 rows (rounded_rows) starts at to + 8 * b * pairs
+// instead and contains the first pair of each row, then the second of each, and so on. `pairs` is a
+// multiple of 16 and at least k / 2.
 // Long parameter list: the position and size of a block.
 void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                 int64_t pairs, Pair* to);

@@ -4,7 +4,7 @@
 //
 // The simple form is BLAS's gemm: C = op(A) op(B). This kernel reads A in place, unless it rounds
 // the operands to bfloat16. It packs B one panel of columns at a time, right before the panel's
-// use, while the cache lines of the next panel are fetched if B is large. BLAS packs both operands
+// use. If B is large, the next panel is prefetched while this one is used. BLAS packs both operands
 // whole and clears C in a separate pass, which together take a tenth of its time at the sizes of a
 // transformer's layers. In float32 with 512-bit vectors this kernel is 4 to 25% faster than
 // OpenBLAS.

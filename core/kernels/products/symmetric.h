@@ -31,9 +31,9 @@ void scale_rows(T factor, int64_t rows, int64_t cols, const T* x, int64_t stride
 }
 
 /// Computes columns [begin, end) of the symmetric matrix C = factor A + A B from the diagonal down,
-/// and by mirroring rows [begin, end) to the right of it. `begin` and `end` must be multiples of
-/// panel_cols, unless end = n; splitting there does not change the bits. If the factor is
-/// not 0, A must be square and not transposed. Ignores g.m, g.add and g.lower.
+/// and mirrors them to rows [begin, end) right of the diagonal. `begin` and `end` must be multiples
+/// of panel_cols, unless end = g.n; splitting there does not change the bits. If the factor is not
+/// 0, A must be square and not transposed. Ignores g.m, g.add and g.lower.
 template <class T>
 void symmetric_product(T factor, const Product<T>& g, int64_t begin, int64_t end) {
   constexpr int64_t width = panel_cols<T>;

@@ -30,12 +30,12 @@ struct SpanCounts {
 /// mean_span >= 1.
 SpanCounts span_counts(int64_t n, const CorruptSpansOptions& options);
 
-/// Removes round(rate n) of n tokens, at least 1 and at most n - 1, in round(removed / mean_span)
-/// spans, at least 1 and at most the number of tokens kept. Raffel et al. 2020, arXiv 1910.10683,
-/// section 3.1.4. Lengths and positions are drawn uniformly from all arrangements without empty
-/// spans and with at least one token kept between any two spans. (T5's own code always removes a
-/// span at the end.) The result depends only on the arguments. Throws Error on fewer than 2 tokens,
-/// on options out of range, on a token that is a sentinel, and on too few sentinels.
+/// Removes r = round(rate n) of n tokens, at least 1 and at most n - 1, in round(r / mean_span)
+/// spans, at least 1 and at most n - r. Raffel et al. 2020, arXiv 1910.10683, section 3.1.4.
+/// Lengths and positions are drawn uniformly from all arrangements without empty spans and with at
+/// least one token kept between any two spans. (T5's own code always removes a span at the end.)
+/// The result depends only on the arguments. Throws Error on fewer than 2 tokens, on options out of
+/// range, on a token that is a sentinel, and on too few sentinels.
 CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSpansOptions& options,
                              RandomKey key);
 

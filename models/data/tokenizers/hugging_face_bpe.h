@@ -36,9 +36,9 @@ class HuggingFaceBPE : public Tokenizer {
 
   std::vector<int64_t> encode(const std::string& text) const override;
   std::vector<int64_t> encode_with_special(const std::string& text) const override;
-  /// Returns true only for a single space between two letters: every pattern ends a word before
-  /// it. Returns false for a character-level vocabulary, which does not split a text into words,
-  /// and if the name of an added token that is not special contains a space.
+  /// Returns true only if text[at] is a space between two letters: every pattern ends a word before
+  /// such a space. Returns false for a character-level vocabulary, which does not split a text into
+  /// words, and if the name of an added token that is not special contains a space.
   bool may_cut(std::string_view text, size_t at) const override;
   std::vector<int64_t> begin_ids() const override { return begin_ids_; }
   std::string decode(const std::vector<int64_t>& ids) const override;

@@ -67,9 +67,9 @@ std::vector<std::string> hf_merges(const nlohmann::json& root);
 WordPieceOptions hf_wordpiece_options(const nlohmann::json& root);
 
 /// Loads the tokenizer of a model folder, written by this library or by Hugging Face's:
-/// tokenizer.json, vocab.json with merges.txt, or vocab.txt. Throws Error if none of these
-/// exists and, naming the file and the entry, if tokenizer_config.json, added_tokens.json or the
-/// tokenizer_class of config.json in the folder requires something unsupported.
+/// tokenizer.json, vocab.json with merges.txt, or vocab.txt. Throws Error if none of these exists.
+/// Also throws Error, naming the file and the entry, if tokenizer_config.json, added_tokens.json or
+/// the tokenizer_class in config.json requires something unsupported.
 std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir);
 
 /// Throws Error on an id outside [0, vocab_size). The message begins with "decode".

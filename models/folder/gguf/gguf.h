@@ -44,9 +44,9 @@ struct GgufModel {
 /// has more tokens than the tokenizer, pads the vocabulary with unused tokens. Throws Error, naming
 /// the problem and writing nothing, if the model has low-rank updates, if llama.cpp does not
 /// support the model or the tokenizer, if the tokenizer has more tokens than the model, or if a
-/// weight is beyond the range of `type`. The tables at the top of this header list what is
-/// supported. Windows shorter than the context, capped logits, bigrams, token shift and shortcuts
-/// are not.
+/// weight is beyond the range of `type` or, for q8_0, not finite. The tables at the top of this
+/// header list what is supported. Windows shorter than the context, capped logits, bigrams, token
+/// shift and shortcuts are not.
 void save_gguf(const std::string& path, const GPT& model, const Tokenizer* tokenizer = nullptr,
                GgufType type = GgufType::f32);
 
