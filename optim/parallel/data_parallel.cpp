@@ -58,7 +58,8 @@ DataParallel::~DataParallel() {
 void DataParallel::copy_from_rank_0() {
   const NoGrad no_grad;
   std::ostringstream shapes;
-  for (const Tensor& p : params_) shapes << p.dtype() << ' ' << p.shape() << '\n';
+  for (const Tensor& p : params_)
+    shapes << p.dtype() << ' ' << p.shape() << (p.requires_grad() ? "" : " frozen") << '\n';
   const std::vector<std::string> all =
       all_gather(communicator_, shapes.str(), "the parameters' shapes");
   for (size_t rank = 1; rank < all.size(); ++rank) {

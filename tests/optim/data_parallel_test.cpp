@@ -200,6 +200,11 @@ TEST_CASE("DataParallel: refuses parameters that differ between ranks", "[data_p
           if (c.rank() == 1) params.push_back(ones({2}).requires_grad_());
           optim::DataParallel(params, c);
         })[0] == "DataParallel: parameter 1 is float32 (2,) on rank 1 and missing on rank 0");
+  CHECK(on_ranks(2,
+                 [](Communicator& c) {
+                   optim::DataParallel({ones({2}).requires_grad_(c.rank() == 0)}, c);
+                 })[0] ==
+        "DataParallel: parameter 0 is float32 (2,) frozen on rank 1 and float32 (2,) on rank 0");
   CHECK(on_ranks(1, [](Communicator& c) {
           optim::DataParallel({ones({2}).requires_grad_()}, c, {.bucket_bytes = 0});
         })[0] == "DataParallel: expected bucket_bytes > 0, got 0");
