@@ -15,8 +15,8 @@
 
 namespace gradus::models {
 
-/// Position encoding. Learned: embeddings added to the token embeddings. Sinusoidal: embeddings
-/// added to the token embeddings times sqrt(dim). Rotary: rotation of queries and keys.
+/// Position encoding. Learned: embeddings added to the token embeddings. Sinusoidal: sinusoids
+/// added to sqrt(dim) times the token embeddings. Rotary: rotation of queries and keys.
 enum class Positions { learned, sinusoidal, rotary };
 
 struct GPTConfig {
@@ -121,8 +121,8 @@ class GPTDecoder : public Decoder {
   GPTDecoder(const GPT& model, int64_t rows);
   int64_t vocab() const override { return model_->config.vocab; }
   /// Returns the next-token logits after the last of ids. Throws Error if gradients are being
-  /// recorded, or unless ids are (rows, T) int64 with 1 <= T <= room() and, while lengths differ, T
-  /// is 1.
+  /// recorded, or unless ids are (rows, T) int64, from 0 to vocab() - 1, with 1 <= T <= room() and,
+  /// while lengths differ, T = 1.
   Tensor next_logits(const Tensor& ids) override;
   void reorder(const Tensor& rows) override;
   int64_t room() const override {
@@ -133,9 +133,9 @@ class GPTDecoder : public Decoder {
   void clear() override;
   /// Returns the number of tokens read, per row.
   const std::vector<int64_t>& lengths() const { return layers_.front().lengths(); }
-  /// Appends a copy of the only row of `other`, a decoder of the same model. Throws Error if
-  /// `other` was not made for one row of this model, or if there are already as many rows as at
-  /// construction.
+  /// Appends a copy of the only row of `other`. Throws Error if `other` is a decoder of another
+  /// model or was not made for one row, if that row was removed, or if there are already as many
+  /// rows as at construction.
   void add_row(const GPTDecoder& other);
   /// Removes a row. The last row takes its index.
   void remove_row(int64_t row);

@@ -2,8 +2,9 @@
 // Initialisers. Most come in two forms: a function that returns a new tensor, and a function that
 // returns an Initialiser for Module::param(). `shape` is the shape of the parameter. Functions that
 // compute fan_in or fan_out expect the shape of a weight: (out, in) for a matrix, (out, in, height,
-// width) for a convolution, with any number of axes after `in`. fan_in is in * height * width, and
-// fan_out is out * height * width. Random values come from the calling thread's generator.
+// width) for a convolution of images. Any number of axes may follow `in`. fan_in is `in`, and
+// fan_out is `out`, times the sizes of these axes. Random values come from the calling thread's
+// generator.
 
 #include <functional>
 

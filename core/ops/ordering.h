@@ -51,8 +51,8 @@ Tensor median(const Tensor& x);
 ///@{
 /// Returns the q-quantile along dim or of all elements: the value at position q (n - 1) of the n
 /// elements in ascending order. Between two positions, it is interpolated linearly. If there is a
-/// NaN, the result is NaN. The gradient flows to the one or two elements used. Throws Error if q is
-/// outside [0, 1] or n is 0.
+/// NaN, the result is NaN. The gradient flows to the one or two elements used. Throws Error if x is
+/// not float32 or float64, if q is outside [0, 1], or if n is 0.
 Tensor quantile(const Tensor& x, double q, Axis dim, KeepDim keep = false);
 Tensor quantile(const Tensor& x, double q);
 ///@}

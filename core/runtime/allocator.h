@@ -39,11 +39,11 @@ void release_cached_memory();
 /// Error if n is negative or too large.
 int64_t array_bytes(int64_t n, int64_t size);
 
-/// A block of memory shared by the tensors that view it. AddressSanitizer detects overruns of it.
+/// A block of memory shared by the tensors that view it.
 class Storage {
  public:
-  /// Allocates `bytes` uninitialised bytes. Throws Error if `bytes` is negative or if there is not
-  /// enough memory.
+  /// Allocates `bytes` uninitialised bytes. AddressSanitizer detects overruns of them. Throws Error
+  /// if `bytes` is negative or if there is not enough memory.
   explicit Storage(int64_t bytes);
   /// Refers to existing memory, which `owner` keeps alive.
   Storage(std::shared_ptr<const void> owner, std::byte* data, int64_t bytes)

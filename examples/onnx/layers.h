@@ -32,6 +32,7 @@ OnnxValue onnx_conv(OnnxGraph& g, const nn::Conv2d& layer, const OnnxValue& x);
 OnnxValue onnx_attention(OnnxGraph& g, const std::vector<OnnxValue>& q_k_v, double scale,
                          const OnnxValue& mask = {});
 /// Adds nn::Block without a cache. first_values has the same meaning as in nn::MultiHeadAttention.
+/// If the block has token_shift, tokens.mask must be empty.
 OnnxValue onnx_block(OnnxGraph& g, const nn::Block& block, const OnnxValue& x,
                      const OnnxTokens& tokens, OnnxValue* first_values = nullptr);
 

@@ -25,9 +25,9 @@ HeatMap confusion_map(std::string path, const Tensor& counts,
 /// iteration. For constant features they are 0.
 Tensor principal_plane(const Tensor& features);
 
-/// Returns a scatter plot of principal_plane(features) with one series per class. labels is (N)
-/// int64. A class of drawn shapes (see shapes.h) is marked by its shape in its colour. A class
-/// whose name is one character, one terminal column wide, is marked by that character.
+/// Returns a scatter plot of principal_plane(features) with one series per class that occurs in
+/// labels, (N) int64. A class of drawn shapes (see shapes.h) is marked by its shape in its colour.
+/// A class whose name is one character, one terminal column wide, is marked by that character.
 Picture embedding_plane(std::string path, const Tensor& features, const Tensor& labels,
                         const std::vector<std::string>& class_names);
 
@@ -45,8 +45,8 @@ Tiles attention_tiles(std::string path, const models::ImageBatch& batch, const T
 /// `logits` holds the logits (n, classes) and labels of all images of `data`.
 std::optional<Tiles> mistake_tiles(std::string path, const models::ImageData& data,
                                    const models::LabelledFeatures& logits);
-/// Draws confusion.png and mistakes.png into the folder `dir`, and prints what it drew. If no image
-/// is misclassified, removes an old mistakes.png instead of drawing one.
+/// Draws confusion.png and mistakes.png into the folder `dir` by draw_or_write(), and prints what
+/// that returns. If no image is misclassified, removes an old mistakes.png instead of drawing one.
 void show_mistakes(const std::string& dir, const models::ImageData& data,
                    const models::LabelledFeatures& logits);
 

@@ -23,8 +23,8 @@ class EncoderTask : public ImageTask {
   /// classifier; "neighbours", a nearest-neighbour classifier; and "random_probe", a linear
   /// classifier on the features of an untrained encoder.
   Evaluation validation() override;
-  /// Plots the features of up to 2,000 validation images in two dimensions, in embeddings.png or,
-  /// if drawing fails, writes the points to embeddings.csv.
+  /// Plots the features of up to 2,000 validation images in two dimensions in embeddings.png. If
+  /// drawing fails, writes the points to embeddings.csv instead.
   void show() override;
 
  protected:

@@ -30,7 +30,7 @@ void add_pair_corpus_flags(Flags& flags, PairCorpusOptions& options);
 
 /// Pairs of token sequences. Both sides use the same tokenizer.
 struct PairCorpus {
-  std::string about;  ///< lines for the log: sizes, and what was left out
+  std::string about;  ///< lines for the log: sizes, what was left out, and unknown tokens
   std::string id;     ///< identifies the data
   std::unique_ptr<models::Tokenizer> tokenizer;
   std::unique_ptr<models::PairSource> pairs;

@@ -32,12 +32,11 @@ struct BatchOrder {
 ///   for (int64_t step = 0; step < steps; ++step) { const auto batch = batches.at(step); ... }
 /// at() always returns the function's result. A batch that was not prefetched is computed when at()
 /// is called. The function must be pure and thread-safe, and everything it refers to must outlive
-/// this object. The methods of TextData and PairData are thread-safe; those of Batches are not,
-/// because they cache the order of an epoch. Each at() also starts the next batch, in the modes (such
-/// as NoGrad and EvalMode) of the thread that calls at(). If the function throws an exception, at()
-/// rethrows it for that batch. Parallel loops of the function and of the
-/// training step share one pool of workers: while one of the two uses it, loops of the other run on
-/// one thread.
+/// this object. The methods of TextData and PairData are thread-safe; those of Batches are not.
+/// Each at() also starts the next batch, in the modes (such as NoGrad and EvalMode) of the thread
+/// that calls at(). If the function throws an exception, at() rethrows it for that batch. Parallel
+/// loops of the function and of the training step share one pool of workers: while one of the two
+/// uses it, loops of the other run on one thread.
 ///
 /// An object must be used by one thread at a time. The destructor waits for a batch in progress.
 template <class Batch>

@@ -71,11 +71,12 @@ const std::vector<OpRow>& op_table();
 
 Input normal(const Shape& shape);
 Input uniform(const Shape& shape, double low, double high);
-/// Normal values. No value is within 0.1 of any of `kinks`.
+/// Normal values. A value within 0.1 of one of `kinks` is increased by 0.25.
 Input away_from(const Shape& shape, std::vector<double> kinks);
 /// Values at least 0.3 apart, for ops that depend on their order.
 Input distinct(const Shape& shape);
-/// Multiples of 0.5 plus `offset`. Inputs with offsets 0 and 0.25 never have equal elements.
+/// Multiples of 0.5 plus `offset`. An input with offset 0 and one with offset 0.25 have no value in
+/// common.
 Input on_grid(const Shape& shape, double offset);
 /// int64 values in [0, n).
 Input indices(const Shape& shape, int64_t n);

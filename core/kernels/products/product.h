@@ -1,35 +1,34 @@
 #pragma once
-// Choice of the kernel for a matrix product: choose_product. matmul, linear, updated_linear,
-// feed_forward, their gradients and the contrastive losses call it through blas::gemm and
-// blas::gemm_serial. attention_forward, conv2d, PackedMatrix and products with compressed weights
-// call it directly.
+// Choice of the kernel for a matrix product: choose_product. blas::gemm and blas::gemm_serial call
+// it for matrices in memory. attention_forward, conv1d and conv2d, PackedMatrix and products with
+// compressed weights call it directly.
 //
 // kernel        file             use, and what it gains over its simple form
 //
 // zero          blas.cpp         k = 0: C becomes 0 or, if the product is added, stays unchanged.
 //
-// row_dots      row_dots.h       A few rows times a matrix, both read along rows: one dot product
-//                                per element of C, with the same bits for any number of rows.
-//                                Simple form: BLAS, whose gemv does not reach the memory's
-//                                bandwidth. 2 to 16 rows take 0.25 to 0.75 of panel's time. Also
-//                                used by attention with few queries: one dot product per query and
-//                                key.
+// row_dots      row_dots.h       A few rows times a matrix, both read along rows, or a matrix times
+//                                one column: one dot product per element of C. A row has the same
+//                                bits for any number of rows up to few_rows. Simple form: BLAS,
+//                                whose gemv does not reach the memory's bandwidth. 2 to 16 rows
+//                                take 0.25 to 0.75 of panel's time. Also used by attention with
+//                                few queries: one dot product per query and key.
 //
 // panel         panel_gemm.h     float32 matrices with 512-bit vectors. Simple form: BLAS, which
 //                                packs both operands and clears C; this kernel packs only B. It is
 //                                10 to 25% faster at the shapes of a small GPT (4 layers of 128)
 //                                and 4 to 13% at GPT-2's: training steps take 0.94 and 0.92 of the
 //                                time. With 256-bit vectors it is as fast as OpenBLAS for one
-//                                product, but training steps are 1 to 5% slower. With these it is
-//                                used only for a narrow C, for which BLAS's packing of A does not
-//                                pay off. Muon then takes 0.75 of the time.
+//                                product, but training steps are 1 to 5% slower. It is therefore
+//                                used there only for a narrow C, for which BLAS's packing of A
+//                                does not pay off: Muon takes 0.75 of the time.
 //
 // bfloat16_panel bfloat16_pairs.h  panel with operands rounded to bfloat16, used in the mode
 //                                Bfloat16Products if the build has bfloat16_products: 0.49 to
-//                                0.57 of panel's time. The kernels row_dots, window, tile and
-//                                compressed_dots stay in float32. With rounded operands tile took
-//                                0.96 to 1.0 of the time, because its products are too small to
-//                                repay the rounding.
+//                                0.57 of panel's time. Of the other kernels, only packed_panel
+//                                rounds in this mode. With rounded operands tile took 0.96 to 1.0
+//                                of the time, because its products are too small to repay the
+//                                rounding.
 //
 // packed_panel  packed_matrix.h  One matrix B times many A, for example a recurrent weight. Simple
 //                                form: a matmul per step, which packs the weight each time. Two
@@ -79,10 +78,10 @@ enum class ProductOperands {
   compressed,  ///< B is a weight in bfloat16 or int8, transposed
 };
 
-/// The most rows of A that are multiplied as dot products with the rows of B. If C has a single
-/// column, there is no limit. Otherwise the limit is 1 if the operands are rounded to bfloat16. If
-/// they are not, a row of such a product has the same bits for any number of rows up to few_rows,
-/// so that a text generated in a batch is the same as one generated alone.
+/// The most rows of A that are multiplied as dot products with the rows of B, unless C is a single
+/// column. A row of C has the same bits for any number of rows up to this, so that a text generated
+/// in a batch is the same as one generated alone. If the operands are rounded to bfloat16, the
+/// limit is 1.
 inline constexpr int64_t few_rows = 64;
 
 /// The shape of a product C = op(A) op(B), or C += op(A) op(B), with op(A) (m, k), op(B) (k, n) and

@@ -51,8 +51,8 @@ class TokenFile {
   /// hexadecimal digits, or an empty string if it is unknown.
   std::string source() const;
   /// Copies n tokens, beginning with token `first`, to `to`. Throws Error if these do not exist, if
-  /// the file has been truncated, or if a token is outside the vocabulary; the message then names
-  /// the token's offset in the file.
+  /// the file has been truncated, or if a token is outside the vocabulary; in the last case the
+  /// message names the token's offset in the file.
   void read(int64_t first, int64_t n, int64_t* to) const;
   /// Reads and checks all tokens. Throws the errors of read(), and Error on a wrong checksum.
   void verify() const;

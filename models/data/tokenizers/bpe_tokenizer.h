@@ -48,7 +48,7 @@ class BPETokenizer : public Tokenizer {
   /// smaller vocabulary, when no pair occurs min_count times. Throws Error unless min_count >= 1
   /// and vocab_size is below 2^31 and at least the number of special tokens plus 256. Also throws
   /// Error on a special token that is empty, repeated, not UTF-8 or spelled like another token, and
-  /// if the distinct words have 2^31 - 1 bytes or more.
+  /// if the distinct words have 2^31 - 1 bytes or more in total.
   static BPETokenizer train(const std::string& text, const BPEOptions& options);
   explicit BPETokenizer(const internal::TokenizerFile& file);
 
@@ -66,8 +66,8 @@ class BPETokenizer : public Tokenizer {
   static BPETokenizer load(const std::string& path);
 
   /// Reads GPT-2's files: vocab.json, {"token": id, ...}, and merges.txt, one pair per line, with
-  /// an optional first line "#version: ...". `special` names special tokens of vocab.json, which
-  /// may have any ids. The ids of n tokens must be 0 to n - 1. Each byte must be a token, and every
+  /// an optional first line "#version: ...". The tokens named by `special` must be in vocab.json,
+  /// with any ids. The ids of n tokens must be 0 to n - 1. Each byte must be a token, and every
   /// other ordinary token must result from a merge. No merge may occur twice. A merge must combine
   /// two tokens, each a byte or the result of an earlier merge, into an ordinary token. Otherwise
   /// throws Error, naming the file and the token or line.

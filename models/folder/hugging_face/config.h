@@ -11,9 +11,10 @@ namespace gradus::models::internal {
 /// another kind of model, or our model does not support a value, changes nothing and throws Error,
 /// which names the file.
 void read_fields(const HuggingFaceConfig& config, const std::string& kind, const Fields& fields);
-/// Returns the names of the classes, from id2label. If id2label is missing, returns num_labels
-/// default names, LABEL_0, LABEL_1, and so on, or two if num_labels is missing too. Empty for a
-/// ViTModel, which has no classes. Throws Error, naming the file, on an invalid entry.
+/// Returns the names of the classes, from id2label. If id2label is missing or null, returns default
+/// names, LABEL_0, LABEL_1, and so on: num_labels of them, or two if num_labels is missing too.
+/// Returns none for a ViTModel, which has no classes. Throws Error, naming the file, on an invalid
+/// entry.
 std::vector<std::string> class_names_in(const HuggingFaceConfig& config);
 
 /// Returns the values of a configuration, unchanged if its model is not of Llama's family.
