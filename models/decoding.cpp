@@ -21,8 +21,8 @@ void check_no_graph(const char* op) {
 }
 
 void check_options(const SamplingOptions& o) {
-  check(o.temperature >= 0 && std::isfinite(o.temperature),
-        "generate: expected a temperature >= 0, got ", o.temperature);
+  check(o.temperature >= 0 && o.temperature <= std::numeric_limits<float>::max(),
+        "generate: expected a temperature >= 0 that is finite in float32, got ", o.temperature);
   check(o.top_k >= 0, "generate: expected top_k >= 0, got ", o.top_k);
   check(o.top_p > 0 && o.top_p <= 1, "generate: expected 0 < top_p <= 1, got ", o.top_p);
   check(o.min_p >= 0 && o.min_p <= 1, "generate: expected 0 <= min_p <= 1, got ", o.min_p);
@@ -80,15 +80,24 @@ std::vector<Candidate> most_likely(const T* probabilities, int64_t n, int64_t k)
   return candidates;
 }
 
-// Keeps the fewest most likely candidates whose probabilities reach top_p of the total.
+double largest_of(const std::vector<Candidate>& candidates) {
+  return std::min_element(candidates.begin(), candidates.end())->probability;
+}
+
+// Keeps the fewest most likely candidates whose probabilities reach top_p of the total, at least
+// one.
 void keep_nucleus(std::vector<Candidate>& candidates, double total, double top_p) {
   // Candidates below `least` sum to less than 1 - top_p of the total: none is kept, none is sorted.
-  const double least = (1 - top_p) * total / static_cast<double>(candidates.size());
+  // The largest one is kept even if rounding puts equal ones below their mean.
+  const double mean = total / static_cast<double>(candidates.size());
+  const double least = std::min((1 - top_p) * mean, largest_of(candidates));
   std::erase_if(candidates, [&](const Candidate& c) { return c.probability < least; });
   std::sort(candidates.begin(), candidates.end());
   double sum = 0;
   size_t n = 0;
-  while (n < candidates.size() && sum < top_p * total) sum += candidates[n++].probability;
+  do {
+    sum += candidates[n++].probability;
+  } while (n < candidates.size() && sum < top_p * total);
   candidates.resize(n);
 }
 
@@ -157,10 +166,7 @@ int64_t sample_token(const Tensor& all, const SamplingOptions& options, Generato
     candidates = most_likely(p, logits.numel(), options.top_k);
   });
   if (options.min_p > 0) {
-    const double least = options.min_p * std::max_element(candidates.begin(), candidates.end(),
-                                                          [](const Candidate& a,
-                                                             const Candidate& b) { return b < a; })
-                                             ->probability;
+    const double least = options.min_p * largest_of(candidates);
     std::erase_if(candidates, [&](const Candidate& c) { return c.probability < least; });
   }
   if (options.top_p < 1) keep_nucleus(candidates, total_of(candidates), options.top_p);

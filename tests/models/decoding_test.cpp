@@ -73,6 +73,20 @@ TEST_CASE("top_p keeps the fewest tokens that reach its fraction of the probabil
   std::vector<double> expected(102);
   expected[0] = 4 / 7.0, expected[1] = 3 / 7.0;
   expect(shares(log(many), {.top_k = 2, .top_p = 0.6}), expected);
+  // At least one token is kept: where the fraction of the total underflows, and where nine times
+  // 1/9 adds up to more than 1.
+  expect(shares(zeros({4}), {.top_k = 1, .top_p = 5e-324}), {1, 0, 0, 0});
+  expect(shares(zeros({9}, float64), {.top_p = 1e-17}), {1, 0, 0, 0, 0, 0, 0, 0, 0});
+}
+
+TEST_CASE("a temperature beyond float32 is refused", "[decoding]") {
+  // Divided by infinity, an excluded token's logit would be NaN.
+  Generator generator;
+  const Tensor logits = tensor({0.0, 0.0, -std::numeric_limits<double>::infinity()});
+  for (const double bad : {1e39, std::nan(""), -1.0})
+    CHECK_THROWS_WITH(models::sample_token(logits, {.temperature = bad}, generator),
+                      Contains("expected a temperature >= 0"));
+  expect(shares(logits, {.temperature = 3e38}), {0.5, 0.5, 0});
 }
 
 TEST_CASE("logits near the largest float are sampled", "[decoding]") {
