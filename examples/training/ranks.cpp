@@ -14,6 +14,7 @@
 #include "gradus/core/files/checksum.h"
 #include "gradus/models/folder/fields.h"
 #include "gradus/optim/mpi/mpi.h"
+#include "gradus/optim/parallel/bytes.h"
 
 namespace gradus {
 
@@ -189,7 +190,8 @@ void Ranks::expect_same_weights(const std::vector<Tensor>& weights, int64_t step
   if (!several()) return;
   internal::Checksum sum;
   for (const Tensor& w : weights)
-    sum.add(w.data<float>(), static_cast<size_t>(w.numel()) * sizeof(float));
+    internal::for_memory_of(
+        w, [&](std::span<const std::byte> bytes) { sum.add(bytes.data(), bytes.size()); });
   const std::vector<std::string> all = gather(sum.digits(), "the checksum of its weights");
   std::string differing;
   for (size_t rank = 1; rank < all.size(); ++rank)

@@ -1,19 +1,24 @@
 #pragma once
-// Accesses the elements of a tensor as bytes, to exchange them with other ranks.
+// Accesses the memory of a tensor as bytes, to exchange it with other ranks.
 
 #include <span>
 
-#include "gradus/core/internal.h"
+#include "gradus/core/tensor/autograd.h"
 
 namespace gradus::internal {
 
-/// Returns the bytes of a contiguous tensor of float32, float64 or int64.
+/// Returns the bytes of a contiguous tensor's elements. For int8 they do not include the scales.
 inline std::span<std::byte> bytes_of(const Tensor& t) {
-  const auto n = static_cast<size_t>(t.numel());
-  if (t.dtype() == int64) return std::as_writable_bytes(std::span(t.data<int64_t>(), n));
-  return dispatch_floating("bytes_of", t.dtype(), [&]<class T>(TypeTag<T>) {
-    return std::as_writable_bytes(std::span(t.data<T>(), n));
-  });
+  const int64_t size = size_of(t.dtype());
+  if (t.numel() == 0) return {};
+  return {t.impl().storage->data() + t.impl().offset * size, static_cast<size_t>(t.numel() * size)};
+}
+
+/// Calls f(bytes) for the elements of a contiguous tensor and, for int8, for its scales.
+template <class F>
+void for_memory_of(const Tensor& t, F f) {
+  f(bytes_of(t));
+  if (t.dtype() == int8) f(bytes_of(t.impl().scales));
 }
 
 }  // namespace gradus::internal

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "gradus/core/internal.h"
 #include "gradus/core/runtime/parallel.h"
 #include "gradus/core/tensor/autograd.h"
 #include "gradus/optim/parallel/bytes.h"
@@ -28,9 +29,14 @@ DataParallel::DataParallel(std::vector<Tensor> params, Communicator& communicato
     : params_(std::move(params)), communicator_(communicator) {
   check(options.bucket_bytes > 0, "DataParallel: expected bucket_bytes > 0, got ",
         options.bucket_bytes);
-  for (size_t i = 0; i < params_.size(); ++i)
-    check(params_[i].is_leaf() && is_floating(params_[i].dtype()) && params_[i].is_contiguous(),
-          "DataParallel: parameter ", i, ": expected a contiguous leaf of float32 or float64");
+  for (size_t i = 0; i < params_.size(); ++i) {
+    const Tensor& p = params_[i];
+    const bool whole = p.dtype() != int8 || p.impl().scales.defined();
+    check(p.is_leaf() && p.is_contiguous() &&
+              (is_floating(p.dtype()) || is_compressed(p.dtype())) && whole,
+          "DataParallel: parameter ", i,
+          ": expected a contiguous leaf of float32, float64, bfloat16 or int8");
+  }
   copy_from_rank_0();
   make_buckets(options.bucket_bytes);
   hooks_.assign(params_.size(), -1);
@@ -79,7 +85,9 @@ void DataParallel::copy_from_rank_0() {
   }
   for (const Tensor& p : params_) {
     begin_in_place("DataParallel", p);
-    broadcast(communicator_, bytes_of(p), "rank 0's weights");
+    for_memory_of(p, [&](std::span<std::byte> bytes) {
+      broadcast(communicator_, bytes, "rank 0's weights");
+    });
   }
 }
 

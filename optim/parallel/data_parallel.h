@@ -32,7 +32,7 @@ struct DataParallelOptions {
 class DataParallel {
  public:
   /// Copies the parameters of rank 0 to all ranks. Throws Error unless every parameter is a
-  /// contiguous leaf of float32 or float64, with the same shape, dtype and requires_grad() on all
+  /// contiguous leaf of float32, float64, bfloat16 or int8, with the same shape, dtype and requires_grad() on all
   /// ranks; the message names the first that is not. Also throws Error if options.bucket_bytes is
   /// 0 or less. Gradients of parameters that are frozen at construction are never exchanged.
   /// `communicator` must outlive this object.

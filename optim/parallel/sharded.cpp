@@ -6,6 +6,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "gradus/core/internal.h"
 #include "gradus/core/ops/pointwise.h"
 #include "gradus/core/tensor/autograd.h"
 #include "gradus/optim/parallel/bytes.h"

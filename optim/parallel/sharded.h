@@ -25,7 +25,7 @@ class ShardedOptimizer : public Optimizer {
   /// Collects the state of all shares on rank 0. All ranks must call it.
   void gather_state();
   /// On rank 0, between gather_state() and the next step() or load_state_dict(), returns the whole
-  /// state, as `optimizer` would on one rank. Otherwise returns the state of this rank's share,
+  /// state, as the undivided optimiser would. Otherwise returns the state of this rank's share,
   /// with undefined tensors for the rest.
   NamedTensors state_dict() const override;
   /// Restores the state of this rank's share, and checks the shapes and dtypes of this share only.

@@ -187,6 +187,18 @@ TEST_CASE("DataParallel: a graph of the weights that rank 0's replaced is refuse
     CHECK_THAT(error, Contains("was changed in place") || Catch::Equals("another rank"));
 }
 
+TEST_CASE("DataParallel: copies frozen compressed weights from rank 0", "[data_parallel]") {
+  const Dtype type = GENERATE(bfloat16, int8);
+  const Tensor whole = arange(5 * 40).to(float32).reshape({5, 40});
+  const std::vector<std::string> errors = on_ranks(2, [&](Communicator& c) {
+    const Tensor own = (whole * (c.rank() == 0 ? 1.0 : -3.0)).to(type);
+    const optim::DataParallel parallel({own, ones({2}).requires_grad_()}, c);
+    core::check(own.to(float32).to_vector<float>() == whole.to(type).to(float32).to_vector<float>(),
+                "another weight");
+  });
+  CHECK(errors == std::vector<std::string>{"", ""});
+}
+
 TEST_CASE("DataParallel: refuses parameters that differ between ranks", "[data_parallel]") {
   const std::vector<std::string> errors = on_ranks(3, [](Communicator& c) {
     const Tensor a = ones({2}).requires_grad_(), b = ones({c.rank() == 2 ? 4 : 3}).requires_grad_();
@@ -211,7 +223,8 @@ TEST_CASE("DataParallel: refuses parameters that differ between ranks", "[data_p
   const Tensor strided = ones({2, 3}).transpose(0, 1), made = ones({2}).requires_grad_() * 2.0;
   for (const Tensor& bad : {strided, made, ones({2}, int64)})
     CHECK(on_ranks(1, [&](Communicator& c) { optim::DataParallel({bad}, c); })[0] ==
-          "DataParallel: parameter 0: expected a contiguous leaf of float32 or float64");
+          "DataParallel: parameter 0: expected a contiguous leaf of float32, float64, bfloat16 or "
+          "int8");
 }
 
 TEST_CASE("DataParallel: a rank that fails or stays away ends the others", "[data_parallel]") {

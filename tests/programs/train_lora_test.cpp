@@ -104,6 +104,10 @@ TEST_CASE("train_gpt: --lora-weights freezes compressed weights and writes the u
   for (const char* file : {"adapter_model.safetensors", "adapter_config.json", "config.json"})
     CHECK(bench.file(std::string("parts/") + file) == bench.file(std::string("out/") + file));
 
+  // Several batches per step.
+  const std::string several = flags + " --steps 2 --accumulate 2" + bench.out("several");
+  CHECK(run("train_gpt", several).status == 0);
+
   const Result text = run("generate", "--model '" + packed + "' --adapter '" + (bench / "out") +
                                           "' --prompt t --tokens 5 --temperature 0");
   CAPTURE(text.output);
