@@ -37,7 +37,7 @@ struct Relu {
   static constexpr bool from_output = true;
   template <class T>
   [[gnu::always_inline]] static ValueAndSlope<T> at(T x) {
-    return {x > 0 || x != x ? x : T{0}, x > 0 ? T{1} : T{0}};
+    return {x <= 0 ? T{0} : x, x <= 0 ? T{0} : T{1}};  // NaN stays NaN, with slope 1
   }
   template <class T>
   [[gnu::always_inline]] static T gradient(T dy, T y) {

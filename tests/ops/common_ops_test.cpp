@@ -260,6 +260,14 @@ TEST_CASE("floor, ceil and round: halves, signs, values without a fraction") {
   CHECK(!round(ones({2}).requires_grad_()).requires_grad());
 }
 
+TEST_CASE("relu passes the gradient of a NaN, alone and gated") {
+  check_same(gradient([](const Tensor& v) { return relu(v); }, tensor({NaN, -1, 0, 2})),
+             {1, 0, 0, 1});
+  check_same(
+      gradient([](const Tensor& v) { return gated(v, Activation::relu); }, tensor({NaN, -1, 2, 3})),
+      {2, 0, NaN, 0});
+}
+
 TEST_CASE("leaky_relu and elu at 0, far below 0 and at values that are not finite") {
   const Tensor x = tensor({-inf, -3e38, -1e-8, 0, 1e-8, inf, NaN});
   check_same(leaky_relu(x).to_vector<double>(), {-inf, -3e36, -1e-10, 0, 1e-8, inf, NaN});
