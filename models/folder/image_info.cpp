@@ -39,10 +39,11 @@ std::vector<double> numbers_in(const std::string& path, const json& file, const 
   return numbers;
 }
 
-/// Throws Error unless there are as many deviations as means, and at least one.
-void check_channels(const std::string& path, const ChannelStats& stats) {
+/// Throws Error unless there are as many deviations as means, and at least one. The message begins
+/// with `what`.
+void check_channels(const std::string& what, const ChannelStats& stats) {
   const size_t means = stats.mean.size(), deviations = stats.std.size();
-  check(means == deviations && means > 0, path,
+  check(means == deviations && means > 0, what,
         ": expected a mean and a std for each channel, got ", means, " and ", deviations);
 }
 
@@ -85,6 +86,7 @@ std::string class_names_path(const std::string& dir) {
 }
 
 void save_image_info(const std::string& dir, const ImageInfo& info) {
+  check_channels("save_image_info", info.stats);
   nlohmann::ordered_json file;
   file["mean"] = info.stats.mean;
   file["std"] = info.stats.std;

@@ -20,7 +20,7 @@ std::string image_info_path(const std::string& dir);
 /// DIR/preprocessor_config.json, otherwise DIR/images.json.
 std::string class_names_path(const std::string& dir);
 /// Writes images.json into an existing model folder, so call it after save_model. Throws Error on
-/// failure.
+/// failure, or unless there are as many deviations as means, and at least one.
 void save_image_info(const std::string& dir, const ImageInfo& info);
 /// Reads the ImageInfo of a folder, from images.json or from the files of a Hugging Face folder.
 /// Throws Error, naming the file, if one is missing or invalid: for example, if a value is not

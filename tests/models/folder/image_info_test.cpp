@@ -24,6 +24,10 @@ TEST_CASE("images.json: saved and loaded, and refused if damaged", "[folder]") {
   CHECK_THAT(read_file(path), Contains("\"\u00fc\""));  // not escaped
   models::save_image_info(dir, {{{0}, {1}}});
   CHECK(models::load_image_info(dir).class_names.empty());
+  for (const models::ImageInfo& bad : {models::ImageInfo{}, models::ImageInfo{{{0, 0}, {1}}}})
+    CHECK_THROWS_WITH(models::save_image_info(dir, bad),
+                      Contains("save_image_info: expected a mean and a std for each channel"));
+  CHECK(models::load_image_info(dir).stats.std == std::vector<double>{1});  // unchanged
   write_file_atomically(folder / "preprocessor_config.json", "{}");
   CHECK(models::image_info_path(dir) == path);
 
