@@ -56,8 +56,8 @@ struct Captioner : nn::Module {
   nn::Linear head;                       ///< L_o: dim -> vocab
   explicit Captioner(const CaptionerConfig& config);
 
-  /// Returns annotations row by row: images (B, channels, image, image) -> (B, grid * grid,
-  /// features).
+  /// Returns the annotations, in the feature map's row-major order: images (B, channels, image,
+  /// image) -> (B, grid * grid, features).
   Tensor annotations(const Tensor& images) const;
   /// Returns next-word logits for images and words (B, T) int64: (B, T, vocab).
   Tensor operator()(const Tensor& images, const Tensor& words) const;

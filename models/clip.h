@@ -53,9 +53,9 @@ struct CLIP : nn::Module {
   Tensor image_features(const Tensor& images) const;
   /// Returns unit-length embeddings of texts (M, T): (M, shared).
   Tensor text_features(const TextBatch& texts) const;
-  /// Returns the cosine similarities of all N images and all M texts, multiplied by min(e^s, 100):
-  /// (N, M). For zero-shot classification, take the argmax over texts that name the classes. For
-  /// retrieval, take the topk along either axis.
+  /// Returns the cosine similarities of N images and M texts, from their unit-length embeddings,
+  /// multiplied by min(e^s, 100): (N, M). For zero-shot classification, take the argmax over texts
+  /// that name the classes. For retrieval, take the topk along either axis.
   Tensor similarity(const Tensor& image_features, const Tensor& text_features) const;
   /// Returns the mean of two cross entropies: of each image over all texts, and of each text over
   /// all images. In training mode, s is first clamped to at most log 100 (section 2.5). Throws

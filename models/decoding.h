@@ -75,14 +75,14 @@ class SourceRows {
 struct SamplingOptions {
   double temperature = 1;  ///< divides the logits; below 1e-6: the most likely token (greedy)
   int64_t top_k = 0;       ///< choose among the top_k most likely tokens; 0 means all
-  double top_p = 1;        ///< choose among the fewest most likely tokens that have at least the
-                           ///< fraction top_p of the probability left by top_k and min_p
+  double top_p = 1;        ///< choose among the smallest set of most likely tokens that has at
+                           ///< least the fraction top_p of the probability left by top_k and min_p
   /// Choose among tokens that are at least min_p times as probable as the most likely token; 0
   /// means all. Nguyen et al. 2024, arXiv 2407.01082.
   double min_p = 0;
   /// For tokens that occur in the text, including the prompt, divides positive logits by this
-  /// number and multiplies negative logits by it. Above 1 it lowers them; 1 changes nothing. Keskar
-  /// et al. 2019, arXiv 1909.05858, section 4.1.
+  /// number and multiplies negative logits by it. A number above 1 lowers these logits; 1 changes
+  /// nothing. Keskar et al. 2019, arXiv 1909.05858, section 4.1.
   double repetition_penalty = 1;
   /// Pairs of a token id and a number to add to its logit. -infinity excludes the token.
   std::vector<std::pair<int64_t, double>> logit_bias = {};
@@ -114,8 +114,8 @@ struct GenerateOptions {
   std::vector<int64_t>* held = nullptr;
 };
 
-/// A text that is generated piece by piece and ends before the stop string that is complete first;
-/// of two with the same end, before the longer one.
+/// A text that is generated piece by piece and ends before the stop string that is complete first.
+/// If two stop strings are complete at once, the text ends before the longer one.
 class StopText {
  public:
   /// Throws Error if a stop string is empty.
@@ -161,11 +161,10 @@ class Continuation {
 }  // namespace internal
 
 /// Continues `prompt` (token ids) and returns the new tokens. `decoder` must have one row. It is
-/// cleared first, unless options.held says that it has already read the start of the prompt. If a
+/// cleared first, unless options.held says that it has already read the start of the prompt. If the
 /// prompt is longer than decoder.capacity(), only its end is read. Whenever the decoder is full, it
-/// is cleared and reads the last capacity() / 2 tokens again. Each token is therefore sampled with
-/// at least that many tokens as context (if the text is that long), at the cost of reading about
-/// two tokens per new token.
+/// is cleared and reads the last capacity() / 2 tokens again. In a long text, each token therefore
+/// has at least that many tokens as context, and about two tokens are read per new token.
 std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prompt,
                               const GenerateOptions& options = {});
 
@@ -190,15 +189,14 @@ struct BeamSearchOptions {
 struct Hypothesis {
   std::vector<int64_t> tokens;  ///< the target, without start and stop
   double log_probability = 0;   ///< of `tokens` and, if stopped, the stop token
-  double score = 0;      ///< log_probability / ((5 + n) / 6)^alpha, n: length, counting the stop
-                         ///< token
+  double score = 0;      ///< log_probability / ((5 + n) / 6)^alpha, n: length, plus 1 if stopped
   bool stopped = false;  ///< true: ended with the stop token; false: cut off
 };
 
 /// Returns the likeliest targets of each source, at most options.beams, found by beam search, best
-/// score first. `decoder` must have options.beams consecutive rows per source. Each target that
-/// ends with the stop token narrows the beam by one: Sutskever et al. 2014, arXiv 1409.3215,
-/// section 3.2. Scores: Wu et al. 2016, arXiv 1609.08144, equation 14.
+/// score first. `decoder` must have options.beams consecutive rows per source; it is cleared first.
+/// Each target that ends with the stop token narrows the beam by one: Sutskever et al. 2014, arXiv
+/// 1409.3215, section 3.2. Scores: Wu et al. 2016, arXiv 1609.08144, equation 14.
 std::vector<std::vector<Hypothesis>> beam_search(Decoder& decoder, int64_t sources,
                                                  const BeamSearchOptions& options);
 

@@ -16,7 +16,7 @@ enum class Pooling { token, mean };
 
 struct ViTConfig {
   int64_t image = 32;    ///< height and width of an image
-  int64_t channels = 3;  ///< 1: grey; 3: RGB
+  int64_t channels = 3;  ///< channels of an image, for example 3 for RGB
   int64_t patch = 4;     ///< height and width of a patch; must divide image
   int64_t classes = 10;  ///< number of classes; 0 means no head
   int64_t layers = 4;    ///< number of transformer blocks

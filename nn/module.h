@@ -10,7 +10,7 @@
 //   };
 //   Classifier model;  // parameters hidden.weight, hidden.bias, out.weight, out.bias
 //
-// Registrations are permanent, except those by add_lora(). A module can be copied (both copies
+// Registrations are permanent, except those of LoRA's updates. A module can be copied (both copies
 // share the parameters) but not assigned to: `model.out = Linear(256, 5)` does not compile. Declare
 // your own parameters const, for example `const Tensor scale;`, initialised by
 // `scale(param("scale", {dim}, 1))`, so that no other tensor can replace them by mistake. Do the
@@ -45,8 +45,8 @@ class Module {
 
   /// Returns the matrices of hidden layers, for Muon: the weights marked by hidden_weight(), each
   /// once. A marked weight that another layer registers without the mark, such as a tied embedding,
-  /// is not included; nor are embeddings, biases, norms, and the weights of layers created with
-  /// hidden = false, such as the output layers of our models.
+  /// is not included. Embeddings, biases, norms, LoRA's matrices and layers created with hidden =
+  /// false, such as the output layers of our models, have no mark.
   std::vector<StackedMatrices> hidden_matrices() const;
 
   /// Returns parameters and persistent buffers by name, detached but not copied: further training
@@ -87,17 +87,17 @@ class Module {
   /// Registers a new parameter, initialiser(shape), and returns its handle:
   ///   weight(param("weight", {out, in}, init::kaiming_uniform()))
   /// While a model is created to be loaded from files, the parameter is zeros and no initialiser
-  /// runs, since the file's weights will overwrite the parameter. Throws Error if a size is below
-  /// 1, if the initialiser returns another shape or, while loading, if the model has too many
-  /// elements for the file, see load_weights(). The message begins with `layer`, by default the
-  /// name of the calling constructor.
+  /// runs, since the file's weights will overwrite the parameter. Throws Error if a size is below 1
+  /// or if the initialiser returns another shape. While loading, also throws Error if the model has
+  /// too many elements for the file, see load_weights(). The message begins with `layer`, by
+  /// default the name of the calling constructor.
   Tensor param(const std::string& name, const Shape& shape, const Initialiser& initialiser,
                const char* layer = __builtin_FUNCTION());
   /// Registers a new float32 parameter whose elements are all `value`.
   Tensor param(const std::string& name, const Shape& shape, double value,
                const char* layer = __builtin_FUNCTION());
-  /// Registers an existing tensor as a parameter, for example the weight of another layer, sets its
-  /// requires_grad and returns its handle. Throws Error unless it is a floating-point leaf. An
+  /// Registers `value` as a parameter, for example the weight of another layer. Makes `value`
+  /// require grad, and returns it. Throws Error unless `value` is a floating-point leaf. An
   /// expression passed as `value`, such as init::normal({n, n}), is evaluated even while
   /// load_model() creates the model; pass an Initialiser to avoid this.
   Tensor param(const std::string& name, Tensor value);
@@ -117,7 +117,7 @@ class Module {
   /// null.
   void adaptable(const Tensor& weight) { registry_->adaptable = weight; }
   /// Registers `value` as a buffer and returns it. state_dict() lists the buffer only if
-  /// `persistent` is true.
+  /// `persistent` is true. Throws Error if `value` requires grad.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
   /// Registers the table values(float32) as a buffer that state_dict() does not list. When to()
   /// changes its dtype, the table is recomputed in the new dtype, because a converted table would

@@ -80,7 +80,7 @@ struct Block : Module {
 };
 
 struct LlamaBlockOptions {
-  int64_t heads = 1;       ///< number of query heads; must divide dim
+  int64_t heads = 1;       ///< number of query heads; dim must be a multiple of 2 * heads
   int64_t kv_heads = 0;    ///< number of key/value heads, a divisor of `heads`; 0 means `heads`
   int64_t hidden = 0;      ///< hidden size of the SwiGLU; 0 means SwiGLU::hidden_size(dim)
   int64_t context = 1024;  ///< maximum number of tokens

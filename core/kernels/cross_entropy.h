@@ -1,6 +1,6 @@
 #pragma once
-// Cross entropy of a row of logits x against a target class t. With label smoothing e over C
-// classes with weights w (1 if none are given), and lse = log sum_c exp(x_c):
+// Cross entropy of a row of logits x against a target class t. For C classes with weights w (1 if
+// none are given), label smoothing e, and lse = log sum_c exp(x_c):
 //   loss = (1 - e) w_t (lse - x_t) + e/C sum_c w_c (lse - x_c)
 //
 // The composed form is composed_cross_entropy in core/ops/loss.cpp: log_softmax and gather. The

@@ -5,13 +5,13 @@
 //
 // With FMA, the error of a float function is at most the number of ulp (units in the last place of
 // the result) that its comment states, if any. The number in parentheses is the maximum error
-// measured against double precision over every 13th float. Without FMA it is up to 0.3 ulp larger,
-// which may exceed the stated number, as for erf. Except for the sign of sin(-0), the functions are
-// correct at zeros, infinities, NaN and where the result over- or underflows. Denormal arguments
-// count as zero, and denormal results may be flushed to zero, as in all kernels. The polynomials
-// are minimax fits (Remez algorithm in 50 digits) with rounded coefficients. The coefficients of
-// exp, erf and gelu were then improved by a random search over neighbouring floats for the smallest
-// maximum error of the float evaluation.
+// measured against double precision over every 13th float. Without FMA the maximum error is up to
+// 0.3 ulp larger, which may exceed the stated number, as for erf. Except for the sign of sin(-0),
+// the functions are correct at zeros, infinities, NaN and where the result over- or underflows.
+// Denormal arguments count as zero, and denormal results may be flushed to zero, as in all kernels.
+// The polynomials are minimax fits (Remez algorithm in 50 digits) with rounded coefficients. The
+// coefficients of exp, erf and gelu were then improved by a random search over neighbouring floats
+// for the smallest maximum error of the float evaluation.
 //
 // The float functions use select() instead of ternaries. g++ turns a ternary into a branch and
 // moves into it the work that only one arm needs, which may leave the loop scalar. The same applies

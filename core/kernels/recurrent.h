@@ -36,7 +36,7 @@ struct CellBackward {
   const T* dy;                                  ///< the gradient of y
   /// On input, the gradient of the state after the step, without dy. On output, the gradient of the
   /// state before the step, without the part that passes through the weight. dh is written only by
-  /// cells with `direct` true.
+  /// cells with `direct` true: for the others, this gradient of h is 0.
   T *dh, *dc;
   T *dx, *dz;  ///< (gates * H): the gradients of x and z
 };

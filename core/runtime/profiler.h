@@ -15,7 +15,8 @@ struct ProfileRow {
   std::string op;                          ///< the op's name
   int64_t calls = 0;                       ///< number of forward calls
   double forward_ms = 0, backward_ms = 0;  ///< total time in milliseconds
-  double flops = 0, bytes = 0;  ///< FLOPs of matrix products; bytes moved, as reported by the op
+  double flops = 0;  ///< FLOPs of matrix products, as reported by ProfileScope::count()
+  double bytes = 0;  ///< bytes moved, as reported likewise; the ops of gradus report none
 };
 
 /// While it exists, records the time of the ops and backward rules that this thread runs, as

@@ -1,6 +1,6 @@
 #pragma once
-// Code shared by programs that train on images: augmented batches, which are prepared during the
-// previous step, and evaluation.
+// Code shared by programs that train on images: augmented batches, which are prepared ahead of
+// time, and evaluation.
 
 #include <functional>
 #include <limits>
@@ -22,7 +22,9 @@ namespace gradus {
 /// A training task on images. A program derives a class that adds a model, its loss, its score and
 /// what it prints:
 ///   struct MyTask : ImageTask {
-///     MyTask(const ImageOptions& images, const TrainOptions& t) : ImageTask(images, t) {}
+///     MyNet net;
+///     MyTask(const ImageOptions& images, const TrainOptions& t, const MyNet::Config& config)
+///         : ImageTask(images, t), net(fitted(config)) {}
 ///     nn::Module& model() override { return net; }
 ///     TaskInfo info() const override { return info_of("my net", "cross entropy", net, "small"); }
 ///     void save(const std::string& dir) const override { write_model(dir, net); }
@@ -49,7 +51,7 @@ class ImageTask : public Task {
   /// statistics in the folder are for another number of channels.
   ImageTask(const ImageOptions& images, const TrainOptions& training, int64_t views = 1);
 
-  /// Returns batch number `index` of a step. It depends only on step, index and seed.
+  /// Returns batch number `index` of a step. It depends only on the options, step and index.
   Views views(int64_t step, int64_t index) { return batches_.at(step, index); }
   /// Returns the score of the model on a batch. Ids are indices within the split. estimate() and
   /// validation() pass at most --batch images. They augment the images only if there are several

@@ -42,8 +42,8 @@ class Ranks {
   int threads() const { return communicator_->threads(); }
   optim::Communicator& communicator() const { return *communicator_; }
 
-  /// Returns the value of `own` on each rank, in the order of the ranks. `what` names it in error
-  /// messages.
+  /// Returns the value of `own` on each rank, in the order of the ranks. `what` names the values in
+  /// error messages.
   std::vector<std::string> gather(const std::string& own, const std::string& what) const;
   /// Throws Error, naming the rank and the value that differs, if the ranks pass different values.
   /// `values` are pairs (name, value).

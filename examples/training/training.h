@@ -77,8 +77,8 @@ void add_recompute_flag(Flags& flags, Config& config) {
 struct TrainProgram {
   const char* kind;                     ///< kind of the model, as in config.json
   models::Fields config;                ///< configuration of the model
-  std::vector<std::string> data_flags;  ///< flags that name the data; the user may change them
-                                        ///< on --resume
+  std::vector<std::string> data_flags;  ///< flags that name the data; on --resume, they may give
+                                        ///< other paths to the same data
   /// Makes the task. It is called after all options are set and the random generator is seeded.
   std::function<std::unique_ptr<Task>()> make_task;
 };

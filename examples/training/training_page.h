@@ -13,9 +13,9 @@
 
 namespace gradus {
 
-/// The page of a Trainer. Without --page, only show(), view() and the rates work; the other
-/// functions do nothing. Apart from the task's show(), nothing here changes the random state or the
-/// weights.
+/// The page of a Trainer. While no page is open (without --page, for example), only show(), view()
+/// and the rates work; the other functions do nothing. Apart from the task's show(), nothing here
+/// changes the random state or the weights.
 class TrainingPage {
  public:
   /// Makes the page without opening it. The arguments must outlive this object.

@@ -113,8 +113,8 @@ int gradus_op(const char* name, const gradus_tensor* const* inputs, int count, g
 int gradus_tensor_requires_grad(gradus_tensor* tensor, int on);
 /// Sets *out to the gradient that gradus_backward has accumulated, or to null if there is none.
 int gradus_tensor_grad(const gradus_tensor* tensor, gradus_tensor** out);
-/// Accumulates the gradients of `loss`, which must have one element and depend on a tensor that
-/// requires a gradient, and frees its graph.
+/// Accumulates the gradients of `loss` and frees the graph of `loss`, which must have one element
+/// and depend on a tensor that requires a gradient.
 int gradus_backward(const gradus_tensor* loss);
 
 // ---- modules ----

@@ -1,7 +1,7 @@
 #pragma once
 // Generates many texts at once with one model. Each step reads the weights once for all texts that
-// it continues, not once per text. Prompts are read one at a time, and so is a text that has filled
-// its row.
+// it continues, not once per text. Prompts, and texts that have filled their rows, are read one at
+// a time.
 
 #include <map>
 #include <vector>
@@ -27,8 +27,8 @@ class Server {
   /// each prompt and samples the first token. Returns false if all requests are finished. If step()
   /// throws, the server must not be used any more.
   bool step();
-  /// Returns whether the request has finished. Throws Error, as take() and cancel() do, if there is
-  /// no such request: add() never returned this number, or take() or cancel() removed it.
+  /// Returns whether the request has finished. Throws Error, as take() and cancel() do, if add()
+  /// never returned this number, or if take() or cancel() has removed the request.
   bool finished(int64_t request) const;
   /// Removes a finished request and returns its new tokens. Throws Error if it has not finished.
   std::vector<int64_t> take(int64_t request);

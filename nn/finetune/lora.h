@@ -27,8 +27,9 @@ struct LoraUpdate {
   double scale() const { return alpha / static_cast<double>(a.size(0)); }
   /// Returns (alpha / rank) x A^T, with dropout of x in training: (..., in) -> (..., rank).
   Tensor inner(const Tensor& x) const;
-  /// Returns x weight^T + bias plus the update's output. `weight` may be a slice of the layer's
-  /// weight, from row `begin` on; `bias` must then be the same slice of the layer's bias.
+  /// Returns x weight^T + bias plus the update's output. `weight` may be consecutive rows of the
+  /// layer's weight, of which row `begin` is the first; `bias` must then be the same part of the
+  /// layer's bias.
   Tensor operator()(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     int64_t begin = 0) const;
   /// Returns the update of the weight, (alpha / rank) B A: (out, in).

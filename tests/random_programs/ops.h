@@ -70,7 +70,7 @@ using Propose = std::function<void(Picker&)>;
 inline const Propose one_axis = [](Picker& p) { p.axis(p.any(1).size()); };
 using Apply = Tensors (*)(const Tensors& x, const Ints& i, const Reals& r);
 /// Returns a measure of how far the values are from the points where the op is too steep or not
-/// smooth. Steps where it is below 0.004 are drawn again.
+/// smooth. Steps where it is below 0.004 are rejected.
 using Margin = double (*)(const Tensors& x, const Ints& i, const Reals& r);
 
 struct Op {

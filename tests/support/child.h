@@ -12,9 +12,9 @@
 
 #include "gradus/core/runtime/sanitizer.h"
 
-/// Returns whether the allocator caches all freed blocks, which it does not under a sanitizer. Tests
-/// that call in_child() are also skipped if this is false: a sanitizer's own allocator supports
-/// neither a fork of a multithreaded process nor limited memory.
+/// Returns whether the allocator caches all freed blocks, which it does not under a sanitizer.
+/// Tests that call in_child() are also skipped if this is false: a sanitizer's own allocator
+/// supports neither a fork of a multithreaded process nor limited memory.
 inline bool caches() { return !gradus::core::sanitized; }
 
 /// Removes the shared memory that clang's OpenMP leaves when a process is killed or calls _exit.
@@ -43,7 +43,8 @@ int in_child(const F& f) {
   return status;
 }
 
-/// Limits the address space of this process to `bytes` more than it uses now.
+/// Limits the address space of this process to `bytes` more than it uses now. Exits with status 99
+/// on failure.
 inline void limit_memory(rlim_t bytes) {
   long pages = 0;
   std::ifstream("/proc/self/statm") >> pages;

@@ -67,7 +67,8 @@ class Process {
   }
   /// Returns the output that has been read so far.
   const std::string& output() const { return output_; }
-  /// Sends the signal, unless it is 0, and waits until the program ends.
+  /// Sends the signal, unless it is 0, and waits until the program ends. The status is -1 if a
+  /// signal ended the program.
   Result finish(int signal = 0) {
     if (signal) kill(pid_, signal);
     while (read_some()) {

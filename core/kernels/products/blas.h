@@ -24,8 +24,8 @@ struct Product {
   T* c = nullptr;
   int64_t ldc = 0;
   bool add = false;
-  /// For gemm_serial, with m >= n: skip the elements of C above its diagonal blocks of panel_cols
-  /// columns. Their values are then undefined.
+  /// For gemm_serial only, with m >= n: skip the elements of C above its diagonal blocks of
+  /// panel_cols columns. Their values are then undefined.
   bool lower = false;
 
   /// Returns the address of row i, column p of op(A).

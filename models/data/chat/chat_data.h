@@ -16,12 +16,12 @@ namespace gradus::models {
 /// the line, on a line of another form. Also throws Error if there is no conversation.
 std::vector<Conversation> read_chats(const std::string& path);
 
-/// Rows of tokens. A row contains one or more examples, one after another, and then filler: inputs
-/// 0 with targets -100 and positions from 0. See GPT::loss.
+/// Rows of tokens. A row contains one or more conversations, one after another, and then filler:
+/// inputs 0 with targets -100 and positions from 0. See GPT::loss.
 struct PackedBatch {
   Tensor inputs;     ///< (B, T) int64
   Tensor targets;    ///< (B, T) int64: the next token if it is part of an answer, else -100
-  Tensor positions;  ///< (B, T) int64: position of each token in its example
+  Tensor positions;  ///< (B, T) int64: position of each token in its conversation
 };
 
 /// Encoded conversations, packed into rows of `context` tokens.

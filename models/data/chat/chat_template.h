@@ -38,9 +38,10 @@ struct ChatTemplate {
 const ChatTemplate& chat_template(const std::string& name);
 
 /// Returns the template of a model folder: that in chat_template.jinja, else the string
-/// "chat_template" of tokenizer_config.json, else that of text.json. Throws Error if it is not of
-/// the form chatml, llama2, llama3 or mistral. If `folder` is "" or has none of these, returns
-/// chatml if the tokenizer has <|im_start|>, llama3 if it has <|start_header_id|>, and else plain.
+/// "chat_template" of tokenizer_config.json, else that of text.json. Throws Error if that template
+/// is not of the form chatml, llama2, llama3 or mistral. If `folder` is "" or has no template,
+/// returns chatml if the tokenizer has <|im_start|>, else llama3 if it has <|start_header_id|>,
+/// else plain.
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer);
 
 /// A conversation as token ids.
@@ -53,9 +54,10 @@ struct ChatTokens {
 /// Encodes a conversation. If `ask` is true, appends the text before an assistant's message, for a
 /// model to continue. Throws Error if the conversation is empty or not as Conversation describes,
 /// if `ask` is true and the last message is not the user's, or if the tokenizer rejects a text.
-/// Throws Error if the template contains one of <|im_start|>, <|im_end|>, <|start_header_id|>,
-/// <|eot_id|>, `<s>` and `</s>` that is not a special token of the tokenizer. Throws Error if the
-/// template is plain and a message contains "\n\n" or ends with "\n".
+/// Throws Error if form.user.before or form.assistant.after contains one of <|im_start|>,
+/// <|im_end|>, <|start_header_id|>, <|eot_id|>, `<s>` and `</s>` that is not a special token of the
+/// tokenizer. Throws Error if the template is plain and a message contains "\n\n" or ends with
+/// "\n".
 ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& form,
                        const Conversation& conversation, bool ask = false);
 

@@ -75,7 +75,8 @@ class ImageData {
   ImageBytes image(int64_t i) const;
 
   /// Returns the images with these ids, (B) int64, as (x / 255 - mean) / std, or as x / 255 if
-  /// `stats` is empty. Throws Error on an id out of range, and the errors of normalize.
+  /// `stats` is empty. Throws Error on an id out of range, and on `stats` that do not fit, as
+  /// normalize does.
   ImageBatch batch(const Tensor& ids, const ChannelStats& stats = {}) const;
   /// Returns up to `count` consecutive images, beginning with image `first`. Throws Error if there
   /// is no image `first`, if count < 1, and on `stats` that do not fit.

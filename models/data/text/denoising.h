@@ -42,8 +42,8 @@ class DenoisingData : public PairSource {
   /// [X0], [X1], ..., as many as sequences of options.length tokens need.
   static std::vector<std::string> special_tokens(const DenoisingOptions& options = {});
 
-  /// Encodes the text. The tokenizer needs [PAD], [START], [END] and the sentinels that
-  /// special_tokens(options) returns, with consecutive ids. Throws Error if one is missing, if the
+  /// Encodes the text. The tokenizer needs [PAD], [START], [END] and, with consecutive ids, the
+  /// sentinels that special_tokens(options) returns. Throws Error if one is missing, if the
   /// sentinels' ids are not consecutive, if an option is out of range, if no training sequence is
   /// left, or if the tokenizer rejects a line; in the last case the message names the line.
   DenoisingData(const std::string& text, const Tokenizer& tokenizer,

@@ -38,10 +38,10 @@ struct MaskedPairsOptions {
 /// sections 3.1 and A.1.
 ///
 /// Blank lines divide a text into documents. A document consists of segments. If `segment` is above
-/// 0, segments are nearly equal pieces of at most `segment` tokens. Otherwise each line is a
-/// segment, but lines of more than (T - 3) / 2 tokens are divided into nearly equal pieces. (Three
-/// tokens of an example are special.) Each segment is in one split only, but repeated lines are not
-/// dropped.
+/// 0, segments are nearly equal pieces of the document, of at most `segment` tokens. Otherwise each
+/// line is a segment, but lines of more than (T - 3) / 2 tokens are divided into nearly equal
+/// pieces. (Three tokens of an example are special.) Each segment is in one split only, but a line
+/// that occurs twice may be in both.
 ///
 /// A consists of as many consecutive segments as fit in (T - 3) / 2 tokens, at least one, but never
 /// contains the last segment of its document. If the split has only one document, at least two of
@@ -62,28 +62,30 @@ class MaskedPairs {
     int64_t train_tokens = 0, validation_tokens = 0;  ///< tokens in each split
   };
 
-  /// Encodes the text. The tokenizer needs [PAD], [CLS], [SEP] and [MASK]. The held-out text starts
-  /// at the document boundary nearest to token c = (1 - options.validation) n of the text's n
-  /// tokens. If the held-out share of the tokens would then be less than half or more than twice
-  /// options.validation, or 1, the held-out text starts with the segment that contains token c
-  /// instead. With options.validation = 0, the validation split is empty. Throws Error if a special
-  /// token is missing, if an option is out of range, if a split has too few segments for examples
-  /// of both kinds (B follows A, B does not follow A), or if the tokenizer rejects a line. In the
-  /// last case the message names the line or, if `segment` is above 0, the first line of its
-  /// document.
+  /// Encodes the text. The tokenizer needs [PAD], [CLS], [SEP] and [MASK].
+  ///
+  /// The held-out text starts at the document boundary nearest to token c = (1 -
+  /// options.validation) n of the text's n tokens. If this would hold out all tokens, or a share
+  /// below half or above twice options.validation, the held-out text starts with the segment that
+  /// contains token c instead. With options.validation = 0, the validation split is empty.
+  ///
+  /// Throws Error if a special token is missing, if an option is out of range, if a split has too
+  /// few segments for examples of both kinds (B follows A, B does not follow A), or if the
+  /// tokenizer rejects a line. In the last case the message names the line or, if `segment` is
+  /// above 0, the first line of its document.
   MaskedPairs(const std::string& text, const Tokenizer& tokenizer,
               const MaskedPairsOptions& options = {});
 
   const Report& report() const { return report_; }  ///< statistics of the whole text
-  /// Returns `batch` examples that begin at random segments of a split. They depend only on (seed,
-  /// step, index). The limits of the arguments are those of TextData::random_batch. Throws Error if
-  /// the split is empty.
+  /// Returns `batch` examples that begin at random segments of a split. They depend only on the
+  /// split and (seed, step, index). The limits of the arguments are those of
+  /// TextData::random_batch. Throws Error if the split is empty.
   MaskedBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                            int64_t index = 0) const;
-  /// Returns up to `batch` consecutive examples, beginning with number `first`, of a pass through
-  /// the whole split, one document after another. Pairs and masks are the same on every call. If
+  /// Returns up to `batch` consecutive examples, beginning with number `first`, of a pass through a
+  /// split. The pass skips documents of one segment. Pairs and masks are the same on every call. If
   /// one segment of a document is left at the end, it becomes the B of one more example, whose A is
-  /// the segment before it.
+  /// the segment before it. Throws Error unless 0 <= first < num_examples(split) and batch >= 1.
   MaskedBatch examples(Split split, int64_t first, int64_t batch) const;
   /// Returns the number of examples in a pass through a split.
   int64_t num_examples(Split split) const { return std::ssize(of(split).examples); }

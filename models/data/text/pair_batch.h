@@ -31,8 +31,9 @@ class PairSource {
   /// Returns the length of the longest target, in tokens.
   virtual int64_t longest_target() const = 0;
 
-  /// Returns `batch` random pairs of a split. They depend only on (seed, step, index). The limits
-  /// of the arguments are those of TextData::random_batch. Throws Error if the split is empty.
+  /// Returns `batch` random pairs of a split. They depend only on the split and (seed, step,
+  /// index). The limits of the arguments are those of TextData::random_batch. Throws Error if the
+  /// split is empty.
   PairBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                          int64_t index = 0) const;
   /// Returns up to `batch` consecutive pairs of a split, beginning with pair `first`. They are the

@@ -20,9 +20,9 @@ struct Part {
 std::vector<Part> parts_of(const HuggingFaceParameter& parameter, int64_t rows,
                            const HeadLayout& layout);
 
-/// Returns x with the rows (or elements) of each head in our order, a_0 b_0 a_1 b_1 ..., if to_ours
-/// is true, and in Hugging Face's order, a_0 a_1 ... b_0 b_1 ..., if it is false. a_i and b_i are
-/// the features that rotate together.
+/// Returns x with the rows (or elements) of each head in another order. Features a_i and b_i of a
+/// head rotate together. Our order is a_0 b_0 a_1 b_1 and so on; Hugging Face's is first all a_i,
+/// then all b_i. Converts to our order if to_ours is true, else to Hugging Face's.
 Tensor reordered(const Tensor& x, int64_t head_dim, bool to_ours);
 
 /// Returns whether two contiguous tensors have the same shape and dtype, and elements that are
