@@ -87,10 +87,8 @@ std::string class_names_path(const std::string& dir) {
 
 void save_image_info(const std::string& dir, const ImageInfo& info) {
   check_channels("save_image_info", info.stats);
-  nlohmann::ordered_json file;
-  file["mean"] = info.stats.mean;
-  file["std"] = info.stats.std;
-  file["classes"] = info.class_names;
+  const nlohmann::ordered_json file = {
+      {"mean", info.stats.mean}, {"std", info.stats.std}, {"classes", info.class_names}};
   write_json(in_folder(dir, our_file), file);
 }
 
