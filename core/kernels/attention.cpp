@@ -20,18 +20,22 @@ constexpr int64_t forward_queries = 64, forward_keys = 128;
 
 // The memory and steps of attention for queries [first, first + count) of a head, over tiles of its
 // keys. Each SIMD lane holds one query, so a sum over keys adds whole vectors. A thread uses one
-// ForwardTile for all of its tiles.
-template <class T>
+// ForwardTile for all of its tiles. E is the type of the products' operands.
+template <class E>
 struct ForwardTile {
+  using T = Sum<E>;
   const Attention<T>& p;
   const int64_t most = std::min(forward_queries, p.queries), rows = std::max(forward_keys, most);
-  const int64_t dim = padded<T>(p.dim), vdim = padded<T>(p.value_dim);
+  const int64_t depth = elements_of<E>(p.dim), dim = padded<E>(depth);
+  const int64_t vdim = padded<T>(p.value_dim), tile_keys = elements_of<E>(forward_keys);
   const int64_t drop_size = p.dropout > 0 ? forward_keys* lanes<T> : 0;
   int64_t b = 0, h = 0, first = 0, count = 0;
   int64_t width = padded<T>(most);  // row stride of the scores and of the values per query
-  Arena<T> arena{(dim + forward_keys + 5) * width + most * vdim + rows * (dim + vdim) +
-                 2 * drop_size};
-  T* const queries = arena.take(dim * width);          // (dim, width)
+  Arena<E> operands{dim * width + rows * dim + tile_keys * (vdim + width)};
+  E* const queries = operands.take(dim * width);  // (depth, width)
+  E *const k_space = operands.take(rows * dim), *const v_space = operands.take(tile_keys * vdim);
+  E* const weights_space = operands.take(tile_keys * width);
+  Arena<T> arena{(forward_keys + 5) * width + most * vdim + 2 * drop_size};
   T* const scores = arena.take(forward_keys * width);  // (keys of a tile, width)
   // Per query, over the keys so far: the largest score, the shift and the sum of exp(score -
   // shift). `part` is the sum over the current tile of keys.
@@ -39,7 +43,6 @@ struct ForwardTile {
   T *const total = arena.take(width), *const part = arena.take(width);
   T* const scale = arena.take(width);  // factor for the earlier tiles' sums
   T* const sums_space = arena.take(most * vdim);
-  T *const k_copy = arena.take(rows * dim), *const v_copy = arena.take(rows * vdim);
   T* const drop_space = arena.take(2 * drop_size);
 
   // Lanes [first_lane(j), end_lane(j)) see key j.
@@ -51,13 +54,13 @@ struct ForwardTile {
   }
 
   // scores[j][i] = k_j q_i for n keys from j0 on
-  void multiply(Rows<const T> k, int64_t j0, int64_t n) const {
+  void multiply(Rows<const E> k, int64_t j0, int64_t n) const {
     const bool all_seen = first_lane(j0 + n - 1) == 0 && end_lane(j0) == count;
     const int64_t step = all_seen ? n : gemm_rows;
     for (int64_t j = 0; j < n; j += step) {
       const int64_t m = std::min(step, n - j), lane = first_lane(j0 + j) / lanes<T> * lanes<T>;
       const int64_t end = padded<T>(end_lane(j0 + j + m - 1));
-      tile_gemm<T, false, false>(m, end - lane, dim, k.at(j), k.stride, queries + lane, width,
+      tile_gemm<E, false, false>(m, end - lane, depth, k.at(j), k.stride, queries + lane, width,
                                  scores + j * width + lane, width);
     }
   }
@@ -120,40 +123,40 @@ struct ForwardTile {
   }
 
   // sums[i] = scale[i] sums[i] + sum_j scores[j][i] v_j; `fresh`: sums are uninitialised
-  void accumulate(Rows<const T> v, int64_t j0, int64_t n, bool fresh, Rows<T> sums) const {
+  void accumulate(Rows<const E> v, int64_t j0, int64_t n, bool fresh, Rows<T> sums) const {
+    const Rows<const E> packed = pack_down(T{1}, scores, width, n, width, weights_space);
     const bool all_seen = p.seen_by(first) >= j0 + n && p.first_seen(first + count - 1) <= j0;
     const int64_t step = all_seen ? count : gemm_rows;
     for (int64_t i = 0; i < count; i += step) {
       const int64_t m = std::min(step, count - i);
-      const int64_t from = std::clamp(p.first_seen(first + i) - j0, int64_t{0}, n);
-      const int64_t seen = std::clamp(p.seen_by(first + i + m - 1) - j0, int64_t{0}, n) - from;
-      const T* const weights = scores + from * width + i;
+      const int64_t begin = std::clamp(p.first_seen(first + i) - j0, int64_t{0}, n);
+      const int64_t end = std::clamp(p.seen_by(first + i + m - 1) - j0, int64_t{0}, n);
+      const int64_t from = begin / numbers<E>, seen = elements_of<E>(end) - from;
+      const E* const weights = packed.at(from) + i;
       if (fresh) {
-        tile_gemm<T, true, false>(m, vdim, seen, weights, width, v.at(from), v.stride, sums.at(i),
+        tile_gemm<E, true, false>(m, vdim, seen, weights, width, v.at(from), v.stride, sums.at(i),
                                   sums.stride);
         continue;
       }
       for (int64_t r = i; r < i + m; ++r)
         if (const T factor = scale[r]; factor != T{1})
           simd_for(vdim, [factor, sum = sums.at(r)](int64_t d) { sum[d] *= factor; });
-      tile_gemm<T, true, true>(m, vdim, seen, weights, width, v.at(from), v.stride, sums.at(i),
+      tile_gemm<E, true, true>(m, vdim, seen, weights, width, v.at(from), v.stride, sums.at(i),
                                sums.stride);
     }
   }
 };
 
 // Computes output rows [first, first + count) of a head.
-template <class T>
-void forward_tile(ForwardTile<T>& tile, const AttentionForward<T>& x, int64_t b, int64_t h,
+template <class E, class T = Sum<E>>
+void forward_tile(ForwardTile<E>& tile, const AttentionForward<T>& x, int64_t b, int64_t h,
                   int64_t first, int64_t count) {
   const Attention<T>& p = tile.p;
   const int64_t width = padded<T>(count), vdim = tile.vdim;
   tile.b = b, tile.h = h, tile.first = first, tile.count = count, tile.width = width;
   const Rows<T> sums{tile.sums_space, vdim};
-  const Rows<const T> own =
-      whole_vectors(x.q.row(b, h, first), x.q.time, count, p.dim, tile.k_copy);
-  tile_transpose(count, tile.dim, static_cast<T>(p.scale), own.data, own.stride, tile.queries,
-                 width);
+  pack_transposed(static_cast<T>(p.scale), x.q.row(b, h, first), x.q.time, count, p.dim,
+                  tile.k_space, tile.queries);
   std::fill_n(tile.largest, width, -inf<T>);
   std::fill_n(tile.shift, width, T{0});
   std::fill_n(tile.total, width, T{0});
@@ -163,12 +166,12 @@ void forward_tile(ForwardTile<T>& tile, const AttentionForward<T>& x, int64_t b,
   if (end == 0) std::fill_n(sums.data, count * vdim, T{0});
   for (int64_t j = begin; j < end; j += forward_keys) {
     const int64_t n = std::min(forward_keys, end - j);
-    tile.multiply(whole_vectors(x.k.row(b, kv, j), x.k.time, n, p.dim, tile.k_copy), j, n);
+    tile.multiply(pack_along(T{1}, x.k.row(b, kv, j), x.k.time, n, p.dim, tile.k_space), j, n);
     apply_mask(p, {b, h, first, j, true, n, count, tile.scores, width});
     tile.softmax(j, n);
     if (p.dropout > 0) tile.drop(j, n);
-    tile.accumulate(whole_vectors(x.v.row(b, kv, j), x.v.time, n, p.value_dim, tile.v_copy), j, n,
-                    j == begin, sums);
+    tile.accumulate(pack_down(T{1}, x.v.row(b, kv, j), x.v.time, n, p.value_dim, tile.v_space), j,
+                    n, j == begin, sums);
   }
   for (int64_t i = 0; i < count; ++i) {
     const T total = tile.total[i], factor = total == 0 ? T{0} : 1 / total;
@@ -211,29 +214,14 @@ void forward_query(const Attention<T>& p, const AttentionForward<T>& x, int64_t 
     });
 }
 
-}  // namespace
-
-template <class T>
-void attention_forward(const Attention<T>& p, const AttentionForward<T>& x) {
-  const int64_t heads = p.batch * p.heads;
-  const ProductKernel choice = choose_product({.operands = ProductOperands::tiles,
-                                               .m = p.queries,
-                                               .n = p.keys,
-                                               .k = p.dim,
-                                               .recomputed = x.rows != nullptr},
-                                              dtype_of<T>);
-  if (choice == ProductKernel::row_dots) {
-    const int64_t work = p.window * (p.dim + p.value_dim) + 1;
-    parallel_for_each(heads * p.queries, min_query_work / work + 1, [&](int64_t row) {
-      forward_query(p, x, row / p.queries / p.heads, row / p.queries % p.heads, row % p.queries);
-    });
-    return;
-  }
-  const int64_t tiles = ceil_div(p.queries, forward_queries);
+// Computes the output by tiles of queries whose products have operands E.
+template <class E, class T>
+void forward_tiles(const Attention<T>& p, const AttentionForward<T>& x) {
+  const int64_t heads = p.batch * p.heads, tiles = ceil_div(p.queries, forward_queries);
   const int64_t rows = std::min(forward_queries, p.queries);
   const int64_t work = rows * std::min(p.keys, p.window + rows) * (p.dim + p.value_dim) + 1;
   parallel_for(tiles * heads, min_tile_work / work + 1, [&](int64_t begin, int64_t end) {
-    ForwardTile<T> tile{p};
+    ForwardTile<E> tile{p};
     for (int64_t n = begin; n < end; ++n) {
       const int64_t head = n / tiles;
       const int64_t first = (tiles - 1 - n % tiles) * forward_queries;  // most keys first
@@ -241,6 +229,29 @@ void attention_forward(const Attention<T>& p, const AttentionForward<T>& x) {
                    std::min(forward_queries, p.queries - first));
     }
   });
+}
+
+}  // namespace
+
+template <class T>
+void attention_forward(const Attention<T>& p, const AttentionForward<T>& x) {
+  const ProductKernel choice = choose_product({.operands = ProductOperands::tiles,
+                                               .m = p.queries,
+                                               .n = p.keys,
+                                               .k = p.dim,
+                                               .recomputed = x.rows != nullptr,
+                                               .rounded = p.rounded},
+                                              dtype_of<T>);
+  if (choice == ProductKernel::row_dots) {
+    const int64_t work = p.window * (p.dim + p.value_dim) + 1;
+    parallel_for_each(p.batch * p.heads * p.queries, min_query_work / work + 1, [&](int64_t row) {
+      forward_query(p, x, row / p.queries / p.heads, row / p.queries % p.heads, row % p.queries);
+    });
+    return;
+  }
+  if constexpr (can_round<T>)
+    if (choice == ProductKernel::bfloat16_tile) return forward_tiles<Pair>(p, x);
+  forward_tiles<T>(p, x);
 }
 
 template void attention_forward(const Attention<float>&, const AttentionForward<float>&);

@@ -38,6 +38,7 @@ struct Attention {
                                           ///< where broadcast
   double dropout = 0;
   RandomKey key{};
+  bool rounded = false;  ///< round the operands of the products to bfloat16, if the build can
 
   int64_t group() const { return heads / kv_heads; }  ///< query heads per key/value head
   /// Without a mask, query i sees keys [first_seen(i), seen_by(i)), and key j is seen by queries

@@ -26,27 +26,42 @@ constexpr int64_t backward_parts = 16;
 //
 // delta_i is sum_j P_ij dP_ij too, and so computed would make dS of a one-hot row exactly 0. But it
 // takes a pass over all keys before this one, seven products instead of five. The dot product of
-// dO and O is rounded otherwise than dP, so that in float32 a one-hot row's dS is 1e-8 of dP.
+// dO and O is rounded otherwise than dP, so that in float32 a one-hot row's dS is 1e-8 of dP. If
+// the products round dO to bfloat16, so does delta: otherwise that row's dS would be 2e-3 of dP.
 
 // The memory and steps of the backward pass for keys [first, first + count) of a head, over tiles
 // of its queries. Each SIMD lane holds one key, so a sum over queries adds whole vectors. A thread
-// uses one BackwardTile for all of its tiles.
-template <class T>
+// uses one BackwardTile for all of its tiles. E is the type of the products' operands.
+template <class E>
 struct BackwardTile {
+  using T = Sum<E>;
   const Attention<T>& p;
   const int64_t most = std::min(backward_keys, p.keys);  // keys in a tile
   const int64_t m = std::clamp(p.queries, int64_t{1}, backward_queries);
   const int64_t dim = padded<T>(p.dim), vdim = padded<T>(p.value_dim);
-  const int64_t dq_size = copy_size<T>(p.queries, p.dim);
+  // As elements of operands: the axes that products sum over, and rows along them.
+  const int64_t depth = elements_of<E>(p.dim), vdepth = elements_of<E>(p.value_dim);
+  const int64_t packed_dim = padded<E>(depth), packed_vdim = padded<E>(vdepth);
+  const int64_t packed_m = elements_of<E>(m), packed_most = elements_of<E>(most);
+  const int64_t dq_size = dim == p.dim ? 0 : p.queries * dim;
   int64_t b = 0, h = 0, first = 0, count = 0, width = padded<T>(most);
-  Arena<T> arena{(dim + vdim + 2 * m + 1) * width + (2 * most + m) * (dim + vdim) +
-                 padded<T>(p.queries) + dq_size};
-  T *const keys = arena.take(dim * width), *const values = arena.take(vdim * width);
+  Arena<E> operands{(packed_dim + packed_vdim + 2 * packed_m) * width +
+                    m * padded<E>(elements_of<E>(width)) + (most + m) * (packed_dim + packed_vdim) +
+                    packed_most * dim + packed_m * (dim + vdim)};
+  E* const keys = operands.take(packed_dim * width);     // (depth, width)
+  E* const values = operands.take(packed_vdim * width);  // (vdepth, width)
+  E* const k_space = operands.take(most * packed_dim);
+  E* const v_space = operands.take(most * packed_vdim);
+  E* const k_down = operands.take(packed_most * dim);
+  E *const q_along = operands.take(m * packed_dim), *const q_down = operands.take(packed_m * dim);
+  E *const d_along = operands.take(m * packed_vdim), *const d_down = operands.take(packed_m * vdim);
+  E* const weights_down = operands.take(packed_m * width);
+  E* const dscores_along = operands.take(m * padded<E>(elements_of<E>(width)));
+  E* const dscores_down = operands.take(packed_m * width);
+  Arena<T> arena{(2 * m + 1) * width + most * (dim + vdim) + padded<T>(p.queries) + dq_size};
   T *const weights = arena.take(m * width), *const dscores = arena.take(m * width);
   T* const keep = arena.take(width);
   T *const dk_space = arena.take(most * dim), *const dv_space = arena.take(most * vdim);
-  T *const k_scaled = arena.take(most * dim), *const v_copy = arena.take(most * vdim);
-  T *const q_scaled = arena.take(m * dim), *const d_copy = arena.take(m * vdim);
   T* const delta = arena.take(p.queries);
   T* const dq_space = arena.take(dq_size);
 
@@ -61,14 +76,14 @@ struct BackwardTile {
   }
 
   // weights = q keys and dscores = d_out values, for m queries from i0 on
-  void multiply(Rows<const T> q, Rows<const T> d_out, int64_t i0, int64_t m) const {
+  void multiply(Rows<const E> q, Rows<const E> d_out, int64_t i0, int64_t m) const {
     const int64_t step = all_seen(i0, m) ? m : gemm_rows;
     for (int64_t i = 0; i < m; i += step) {
       const int64_t r = std::min(step, m - i), lane = first_lane(i0 + i) / lanes<T> * lanes<T>;
       const int64_t n = padded<T>(end_lane(i0 + i + r - 1)) - lane, at = i * width + lane;
-      tile_gemm<T, false, false>(r, n, dim, q.at(i), q.stride, keys + lane, width, weights + at,
+      tile_gemm<E, false, false>(r, n, depth, q.at(i), q.stride, keys + lane, width, weights + at,
                                  width);
-      tile_gemm<T, false, false>(r, n, vdim, d_out.at(i), d_out.stride, values + lane, width,
+      tile_gemm<E, false, false>(r, n, vdepth, d_out.at(i), d_out.stride, values + lane, width,
                                  dscores + at, width);
     }
   }
@@ -102,25 +117,28 @@ struct BackwardTile {
   }
 
   // sums[j] += sum_i from[i][j] rows_i, over the queries that see key j
-  void add_to_keys(const T* from, Rows<const T> rows, int64_t i0, int64_t m, int64_t n,
+  void add_to_keys(Rows<const E> from, Rows<const E> rows, int64_t i0, int64_t m, int64_t n,
                    Rows<T> sums) const {
     const int64_t step = all_seen(i0, m) ? count : gemm_rows;
     for (int64_t j = 0; j < count; j += step) {
       const int64_t r = std::min(step, count - j);
-      const int64_t i = std::clamp(p.first_to_see(first + j) - i0, int64_t{0}, m);
+      const int64_t begin = std::clamp(p.first_to_see(first + j) - i0, int64_t{0}, m);
       const int64_t end = std::clamp(p.end_to_see(first + j + r - 1) - i0, int64_t{0}, m);
-      tile_gemm<T, true, true>(r, n, end - i, from + i * width + j, width, rows.at(i), rows.stride,
-                               sums.at(j), sums.stride);
+      const int64_t i = begin / numbers<E>;
+      tile_gemm<E, true, true>(r, n, elements_of<E>(end) - i, from.at(i) + j, from.stride,
+                               rows.at(i), rows.stride, sums.at(j), sums.stride);
     }
   }
 
-  // dq[i] += sum_j dscores[i][j] k_j, over the keys that query i sees
-  void add_to_queries(Rows<const T> k, int64_t i0, int64_t m, Rows<T> dq) const {
+  // dq[i] += sum_j from[i][j] k_j, over the keys that query i sees
+  void add_to_queries(Rows<const E> from, Rows<const E> k, int64_t i0, int64_t m,
+                      Rows<T> dq) const {
     const int64_t step = all_seen(i0, m) ? m : gemm_rows;
     for (int64_t i = 0; i < m; i += step) {
-      const int64_t r = std::min(step, m - i), lane = first_lane(i0 + i);
-      tile_gemm<T, false, true>(r, dim, end_lane(i0 + i + r - 1) - lane, dscores + i * width + lane,
-                                width, k.at(lane), k.stride, dq.at(i0 + i), dq.stride);
+      const int64_t r = std::min(step, m - i), j = first_lane(i0 + i) / numbers<E>;
+      tile_gemm<E, false, true>(r, dim, elements_of<E>(end_lane(i0 + i + r - 1)) - j,
+                                from.at(i) + j, from.stride, k.at(j), k.stride, dq.at(i0 + i),
+                                dq.stride);
     }
   }
 };
@@ -128,8 +146,8 @@ struct BackwardTile {
 // Computes the gradients from query head tile.h and its key tiles part, part + parts, and so on.
 // For the first query head of a group, writes the dk and dv of these keys; for the others, adds to
 // them. Adds to the head's `dq` unless its data is null.
-template <class T>
-void backward_part(BackwardTile<T>& tile, const AttentionBackward<T>& x, int64_t part,
+template <class E, class T = Sum<E>>
+void backward_part(BackwardTile<E>& tile, const AttentionBackward<T>& x, int64_t part,
                    int64_t parts, Rows<T> dq) {
   const Attention<T>& p = tile.p;
   const int64_t b = tile.b, h = tile.h, kv = h / p.group();
@@ -138,45 +156,50 @@ void backward_part(BackwardTile<T>& tile, const AttentionBackward<T>& x, int64_t
   T* const delta = tile.delta;
   const T scale = static_cast<T>(p.scale);
 
-  for (int64_t i = 0; i < p.queries; ++i)
-    delta[i] = dot(p.value_dim, x.out.row(b, h, i), x.d_out.row(b, h, i));
+  for (int64_t i = 0; i < p.queries; ++i) {
+    const T *const dy = x.d_out.row(b, h, i), *const y = x.out.row(b, h, i);
+    if constexpr (is_pair<E>)
+      delta[i] = dot_rounded(p.value_dim, dy, y);
+    else
+      delta[i] = dot(p.value_dim, y, dy);
+  }
   const RowSoftmax<T>* const rows = x.rows + (b * p.heads + h) * p.queries;
 
   for (int64_t j = part * backward_keys; j < p.keys; j += parts * backward_keys) {
     const int64_t n = std::min(backward_keys, p.keys - j);
     tile.first = j, tile.count = n, tile.width = padded<T>(n);
-    const Rows<const T> own = whole_vectors(x.k.row(b, kv, j), x.k.time, n, p.dim, tile.k_scaled);
-    const Rows<const T> v = whole_vectors(x.v.row(b, kv, j), x.v.time, n, p.value_dim, tile.v_copy);
-    tile_transpose(n, dim, T{1}, own.data, own.stride, tile.keys, tile.width);
-    const Rows<const T> k =
-        scaled_rows(scale, x.k.row(b, kv, j), x.k.time, n, p.dim, tile.k_scaled);
-    tile_transpose(n, vdim, T{1}, v.data, v.stride, tile.values, tile.width);
+    pack_transposed(T{1}, x.k.row(b, kv, j), x.k.time, n, p.dim, tile.k_space, tile.keys);
+    pack_transposed(T{1}, x.v.row(b, kv, j), x.v.time, n, p.value_dim, tile.v_space, tile.values);
+    const Rows<const E> k = pack_down(scale, x.k.row(b, kv, j), x.k.time, n, p.dim, tile.k_down);
     T *const dk = x.dk.row(b, kv, j), *const dv = x.dv.row(b, kv, j);
     const Rows<T> dk_sums = open_sums(dk, x.dk.time, n, p.dim, fresh, tile.dk_space);
     const Rows<T> dv_sums = open_sums(dv, x.dv.time, n, p.value_dim, fresh, tile.dv_space);
     const int64_t end = p.end_to_see(j + n - 1);
     for (int64_t i = p.first_to_see(j) / m * m; i < end; i += m) {
       const int64_t r = std::min(m, end - i);
-      const Rows<const T> q =
-          scaled_rows(scale, x.q.row(b, h, i), x.q.time, r, p.dim, tile.q_scaled);
-      const Rows<const T> dy =
-          whole_vectors(x.d_out.row(b, h, i), x.d_out.time, r, p.value_dim, tile.d_copy);
-      tile.multiply(q, dy, i, r);
+      const auto q =
+          pack_both(scale, x.q.row(b, h, i), x.q.time, r, p.dim, tile.q_along, tile.q_down);
+      const auto dy = pack_both(T{1}, x.d_out.row(b, h, i), x.d_out.time, r, p.value_dim,
+                                tile.d_along, tile.d_down);
+      tile.multiply(q.along, dy.along, i, r);
       apply_mask(p, {b, h, i, j, false, r, n, tile.weights, tile.width});
       tile.softmax(i, r, rows + i, delta + i);
-      if (dv) tile.add_to_keys(tile.weights, dy, i, r, vdim, dv_sums);
-      if (dk) tile.add_to_keys(tile.dscores, q, i, r, dim, dk_sums);
-      if (dq.data) tile.add_to_queries(k, i, r, dq);
+      const auto weights =
+          pack_down(T{1}, tile.weights, tile.width, r, tile.width, tile.weights_down);
+      const auto dscores = pack_both(T{1}, tile.dscores, tile.width, r, tile.width,
+                                     tile.dscores_along, tile.dscores_down);
+      if (dv) tile.add_to_keys(weights, dy.down, i, r, vdim, dv_sums);
+      if (dk) tile.add_to_keys(dscores.down, q.down, i, r, dim, dk_sums);
+      if (dq.data) tile.add_to_queries(dscores.along, k, i, r, dq);
     }
     close_sums(dk_sums, dk, x.dk.time, n, p.dim);
     close_sums(dv_sums, dv, x.dv.time, n, p.value_dim);
   }
 }
 
-}  // namespace
-
-template <class T>
-void attention_backward(const Attention<T>& p, const AttentionBackward<T>& x) {
+// Computes the gradients by tiles of keys whose products have operands E.
+template <class E, class T>
+void backward_tiles(const Attention<T>& p, const AttentionBackward<T>& x) {
   const Heads<T>& dq = x.dq;
   const int64_t heads = p.batch * p.kv_heads, dim = padded<T>(p.dim), size = p.queries * dim;
   if (heads == 0) return;
@@ -187,7 +210,7 @@ void attention_backward(const Attention<T>& p, const AttentionBackward<T>& x) {
   const Scratch<T> partial(parts > 1 && dq.data ? heads * parts * size : 0);
   for (int64_t member = 0; member < p.group(); ++member) {
     parallel_for(heads * parts, min_tile_work / work + 1, [&](int64_t begin, int64_t end) {
-      BackwardTile<T> tile{p};
+      BackwardTile<E> tile{p};
       for (int64_t n = begin; n < end; ++n) {
         const int64_t b = n / parts / p.kv_heads, h = n / parts % p.kv_heads * p.group() + member;
         T* const result = parts == 1 || !dq.data ? dq.row(b, h, 0) : partial.data() + n * size;
@@ -208,6 +231,15 @@ void attention_backward(const Attention<T>& p, const AttentionBackward<T>& x) {
         simd_for(p.dim, [=](int64_t d) { to[d] += from[part * size + d]; });
     });
   }
+}
+
+}  // namespace
+
+template <class T>
+void attention_backward(const Attention<T>& p, const AttentionBackward<T>& x) {
+  if constexpr (can_round<T>)
+    if (p.rounded) return backward_tiles<Pair>(p, x);
+  backward_tiles<T>(p, x);
 }
 
 template void attention_backward(const Attention<float>&, const AttentionBackward<float>&);

@@ -1,9 +1,9 @@
 #pragma once
-// What the forward and backward passes of attention share: rows padded to whole vectors, and masks.
+// What the forward and backward passes of attention share: sums in rows of whole vectors, and masks.
 
 #include "gradus/core/kernels/attention.h"
+#include "gradus/core/kernels/attention_operands.h"
 #include "gradus/core/kernels/math.h"
-#include "gradus/core/kernels/products/tile_gemm.h"
 #include "gradus/core/runtime/allocator.h"
 #include "gradus/core/runtime/parallel.h"
 
@@ -27,46 +27,6 @@ class Arena {
   Scratch<T> scratch_;
   T* next_;
 };
-
-/// Rows of whole vectors: each row's length is a multiple of the vector length, padded with zeros
-/// where needed. Row i starts at data + i * stride.
-template <class T>
-struct Rows {
-  T* data;
-  int64_t stride;
-  T* at(int64_t i) const { return data + i * stride; }
-};
-
-/// Copies n rows of `dim` elements to `space`, multiplied by `factor` and padded with zeros to
-/// whole vectors. The rows to copy start at `first` and lie `stride` elements apart. Returns the
-/// copy.
-template <class T>
-Rows<const T> scaled_rows(T factor, const T* first, int64_t stride, int64_t n, int64_t dim,
-                          T* space) {
-  const int64_t width = padded<T>(dim);
-  for (int64_t i = 0; i < n; ++i) {
-    simd_for(dim, [=, from = first + i * stride, to = space + i * width](int64_t d) {
-      to[d] = factor * from[d];
-    });
-    std::fill(space + i * width + dim, space + (i + 1) * width, T{0});
-  }
-  return {space, width};
-}
-
-/// Returns n rows as whole vectors: the rows themselves if `dim` is a multiple of the vector
-/// length, otherwise a padded copy in `space`.
-template <class T>
-Rows<const T> whole_vectors(const T* first, int64_t stride, int64_t n, int64_t dim, T* space) {
-  if (padded<T>(dim) == dim) return {first, stride};
-  return scaled_rows(T{1}, first, stride, n, dim, space);
-}
-
-/// Returns the number of elements in the copy that whole_vectors makes of n rows, or 0 if it makes
-/// none.
-template <class T>
-int64_t copy_size(int64_t n, int64_t dim) {
-  return padded<T>(dim) == dim ? 0 : n * padded<T>(dim);
-}
 
 /// Returns n rows in which to accumulate sums for `result`: the rows of `result` if `dim` is a
 /// multiple of the vector length, else rows in `space`, which close_sums later copies to `result`.

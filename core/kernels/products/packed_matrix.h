@@ -32,7 +32,7 @@ class PackedMatrix {
     parallel_for(n, 4 * width, [&](int64_t begin, int64_t end) {
       for (int64_t j = begin; j < end; j += width) {
         const int64_t cols = std::min(width, n - j);
-        if constexpr (can_round)
+        if constexpr (can_round<T>)
           if (rounded_) {
             detail::pack_pairs(g, 0, k, j, cols, pairs_.data() + j * pair_rows());
             continue;
@@ -46,7 +46,7 @@ class PackedMatrix {
   /// Computes C (m, n) = A B, or C += A B if `add`. A (m, k) is contiguous. C has row stride `ldc`,
   /// and each row must have space for whole_panels(n) elements.
   void multiply(int64_t m, const T* a, bool add, T* c, int64_t ldc) const {
-    if constexpr (can_round)
+    if constexpr (can_round<T>)
       if (rounded_) {
         const Product<T> g{.m = m, .k = k_, .a = a, .lda = k_};
         const Scratch<Pair> rows(m * pair_rows());
@@ -61,7 +61,6 @@ class PackedMatrix {
   static_assert(choose_product({.operands = ProductOperands::packed}, dtype_of<T>) ==
                 ProductKernel::packed_panel);
   static constexpr int64_t width = panel_cols<T>;
-  static constexpr bool can_round = bfloat16_products && std::is_same_v<T, float>;
 
   // Returns the number of rows per panel of pairs, a multiple of 16 as pack_pairs requires.
   int64_t pair_rows() const { return ceil_div(k_, int64_t{32}) * 16; }
@@ -79,7 +78,7 @@ class PackedMatrix {
                                         panels + j * rows + p * width, c + j, ldc);
   }
 
-  bool rounded_ = can_round && core::modes().bfloat16;
+  bool rounded_ = can_round<T> && core::modes().bfloat16;
   int64_t k_, n_;
   Scratch<T> panels_;
   Scratch<uint32_t> pairs_;  // for a rounded matrix

@@ -25,10 +25,8 @@
 //
 // bfloat16_panel bfloat16_pairs.h  panel with operands rounded to bfloat16, used in the mode
 //                                Bfloat16Products if the build has bfloat16_products: 0.49 to
-//                                0.57 of panel's time. Of the other kernels, only packed_panel
-//                                rounds in this mode. With rounded operands tile took 0.96 to 1.0
-//                                of the time, because its products are too small to repay the
-//                                rounding.
+//                                0.57 of panel's time. Of the other kernels, only packed_panel and
+//                                tile round in this mode.
 //
 // packed_panel  packed_matrix.h  One matrix B times many A, for example a recurrent weight. Simple
 //                                form: a matmul per step, which packs the weight each time. Two
@@ -39,6 +37,9 @@
 //                                these sizes BLAS spends its time on preparations, and the scores
 //                                would be written to memory. Attention over 1024 tokens takes 0.23
 //                                of PyTorch's time and 0.07 of its memory.
+//
+// bfloat16_tile attention_operands.h  tile with operands rounded to bfloat16, in the same mode.
+//                                Attention takes 0.63 to 0.87 of tile's time.
 //
 // window        convolution.h    A's rows are windows of an image. Simple form: unfold the image
 //                                into a matrix (im2col), then one matmul. This kernel reads the
@@ -52,6 +53,8 @@
 //
 // blas          blas.h           All other matrices.
 
+#include <type_traits>
+
 #include "gradus/core/kernels/products/tile_gemm.h"
 #include "gradus/core/tensor/dtype.h"
 
@@ -64,6 +67,7 @@ enum class ProductKernel {
   bfloat16_panel,
   packed_panel,
   tile,
+  bfloat16_tile,
   window,
   compressed_dots,
   blas
@@ -123,18 +127,23 @@ inline constexpr bool bfloat16_products = true;
 inline constexpr bool bfloat16_products = false;
 #endif
 
+/// Whether this build can round operands of type T to bfloat16.
+template <class T>
+inline constexpr bool can_round = bfloat16_products&& std::is_same_v<T, float>;
+
 /// Returns the kernel for a product of elements of `dtype` (float32 or float64) on a processor with
 /// vectors of `vector_bytes` bytes. The choice depends only on these arguments and on
 /// bfloat16_products, not on the number of threads.
 constexpr ProductKernel choose_product(const ProductShape& p, Dtype dtype,
                                        int64_t vector_bytes = kernel::vector_bytes) {
+  const bool rounded = dtype == float32 && p.rounded && bfloat16_products;
   switch (p.operands) {
     case ProductOperands::packed:
       return ProductKernel::packed_panel;
     case ProductOperands::tiles:
       // Dot products round differently from tiles, so a recomputed product stays with tiles.
-      return p.m < few_queries && p.k > 0 && !p.recomputed ? ProductKernel::row_dots
-                                                           : ProductKernel::tile;
+      if (p.m < few_queries && p.k > 0 && !p.recomputed) return ProductKernel::row_dots;
+      return rounded ? ProductKernel::bfloat16_tile : ProductKernel::tile;
     case ProductOperands::windows:
       if (!p.disjoint) return ProductKernel::window;
       break;  // the windows are copied into a matrix
@@ -145,7 +154,6 @@ constexpr ProductKernel choose_product(const ProductShape& p, Dtype dtype,
       break;
   }
   if (p.k == 0) return ProductKernel::zero;
-  const bool rounded = dtype == float32 && p.rounded && bfloat16_products;
   if (p.dots_with_a() || (p.dots_with_b() && (p.m == 1 || !rounded)))
     return ProductKernel::row_dots;
   if (rounded) return ProductKernel::bfloat16_panel;
