@@ -66,9 +66,9 @@ Dtype Tensor::dtype() const { return impl().dtype; }
 int64_t Tensor::size(int64_t dim) const { return shape()[normalize_dim("size", dim, rank())]; }
 
 bool Tensor::is_contiguous() const {
+  if (numel() == 0) return true;
   int64_t expected = 1;
   for (int i = rank() - 1; i >= 0; --i) {
-    if (shape()[i] == 0) return true;
     if (shape()[i] != 1 && strides()[i] != expected) return false;
     expected *= shape()[i];
   }

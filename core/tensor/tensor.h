@@ -55,7 +55,7 @@ class Tensor {
   int64_t size(int64_t dim) const;
   int64_t numel() const { return shape().numel(); }  ///< number of elements; 1 for rank 0
   Dtype dtype() const;                               ///< type of the elements
-  /// Returns whether the elements are in row-major order without gaps.
+  /// Returns whether the elements are in row-major order without gaps; true if there are none.
   bool is_contiguous() const;
   /// Returns a pointer to the first element. Throws Error if T is not the tensor's element type.
   template <class T>
@@ -247,13 +247,13 @@ class Tensor {
   /// the graph saved it. If a hook or rule throws, leaves keep what they have accumulated so far.
   /// Do not run two passes that reach the same leaf on different threads at the same time.
   void backward(const Tensor& gradient = {}, bool retain_graph = false) const;
-  /// Registers `hook`, to be called with this tensor's gradient in each backward pass, once the
-  /// gradient is complete and before the backward rules of earlier ops run. Then the gradient is
-  /// passed on or, for a leaf, accumulated in grad(). The hook can replace the gradient by
-  /// returning a defined tensor, or by writing to its argument in place. The hooks of a tensor run
-  /// in the order of registration. Returns an id for remove_hook. Throws Error if this tensor does
-  /// not require grad, or if the hook is empty or captures this tensor (a tensor and a hook that
-  /// refer to each other would never be freed).
+  /// Registers `hook`, which each backward pass that reaches this tensor calls with the tensor's
+  /// gradient when it is complete, before the rule of the op that computed this tensor runs. Then
+  /// the gradient is passed on or, for a leaf, accumulated in grad(). The hook can replace the
+  /// gradient by returning a defined tensor, or by writing to its argument in place. The hooks of a
+  /// tensor run in the order of registration. Returns an id for remove_hook. Throws Error if this
+  /// tensor does not require grad, if the hook is empty, or if it captures a copy of this tensor
+  /// (the two would never be freed). A copy behind a pointer that the hook holds is not detected.
   int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
   /// Removes a hook. Does nothing if the id is unknown.
   void remove_hook(int64_t id) const;

@@ -235,6 +235,7 @@ TEST_CASE("transpose and permute", "[tensor]") {
 }
 
 TEST_CASE("slice and select", "[tensor]") {
+  CHECK(zeros({4, 6}).slice(1, 0, 6, 2).slice(0, 0, 0).is_contiguous());  // no elements
   const Tensor x = counting({10});
   CHECK(values(x.slice(0, 2, 5)) == Values{2, 3, 4});
   CHECK(values(x.slice(0, 1, 9, 3)) == Values{1, 4, 7});
