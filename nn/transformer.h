@@ -28,7 +28,7 @@ struct BlockOptions {
   double dropout = 0;         ///< dropout probability of attention weights and sublayer outputs
   double hidden_dropout = 0;  ///< dropout probability in the MLP's hidden layer
   bool norm_first = true;     ///< true: pre-norm; false: post-norm
-  NormKind norm = NormKind::layer;  ///< kind of ln1, ln2 and ln3: LayerNorm or RMSNorm
+  NormKind norm = NormKind::layer;  ///< kind of the sublayers' norms: LayerNorm or RMSNorm
   double eps = 1e-5;                ///< added by the norms to the variance or mean square
   int64_t rotary = 0;               ///< if > 0: use rotary positions, for at most this many tokens;
                                     ///< requires an even head size

@@ -70,9 +70,9 @@ struct MultiMarginLossOptions {
   int p = 1;                  ///< exponent, 1 or 2
   Tensor class_weights = {};  ///< a factor per true class, (C); 1 if undefined
 };
-/// Returns w_t/C sum_{c != t} max(0, margin - x_t + x_c)^p for x (..., C), class indices t, int64
-/// (...), and class weights w. Reduction::mean divides by the number of examples. This is
-/// torch.nn.MultiMarginLoss.
+/// Returns the multi-class margin loss of scores x (..., C), w_t/C sum_{c != t} max(0, margin - x_t
+/// + x_c)^p. The true classes t are `targets` (...) int64, and w is options.class_weights.
+/// Reduction::mean divides by the number of examples. This is torch.nn.MultiMarginLoss.
 Tensor multi_margin_loss(const Tensor& x, const Tensor& targets,
                          const MultiMarginLossOptions& options = {});
 

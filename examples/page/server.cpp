@@ -153,7 +153,9 @@ namespace {
 std::string refusal(const httplib::Request& request, int port) {
   const std::string at = ':' + std::to_string(port);
   const auto is_ours = [&](const std::string& host) {
-    return host == "127.0.0.1" + at || host == "localhost" + at;
+    // Browsers leave out port 80.
+    const std::string full = port == 80 && host.find(':') == std::string::npos ? host + at : host;
+    return full == "127.0.0.1" + at || full == "localhost" + at;
   };
   if (request.get_header_value_count("Host") != 1 || !is_ours(request.get_header_value("Host")))
     return "refused: expected the host 127.0.0.1" + at;

@@ -15,9 +15,9 @@ struct Reply {
 };
 
 /// Serves one page on 127.0.0.1, with separate threads at the system's lowest priority. Refuses
-/// requests with a Range header, requests for a host other than 127.0.0.1 or localhost, and
-/// requests whose Origin is another site: its pages could otherwise reach this server through the
-/// reader's browser.
+/// requests that have a Range header, whose Host is not 127.0.0.1 or localhost with this port, or
+/// whose Origin is another site. Without the last two checks, another site's page could reach this
+/// server through the user's browser.
 class PageServer {
  public:
   /// Returns the reply to a request. For a GET request, `path` is "/" or "/data", and `argument` is

@@ -50,11 +50,12 @@ void expect_kind(const std::string& dir, const std::string& kind);
 /// kind and its configuration fits the fields.
 void read_config(const std::string& dir, const std::string& kind, const Fields& config);
 struct LoadOptions {
-  /// Accept a Hugging Face folder that lacks layers above the encoder (BERT's pooler, the heads of
-  /// BERT and ViT). Loading a new model initialises the missing layers; an existing model keeps
-  /// their weights. If false, a missing layer throws Error, except for a BertClassifier: it never
-  /// needs the pre-training heads of its encoder, it needs its head only if the folder contains a
-  /// classifier, and its pooler only if the folder contains a classifier of whole texts.
+  /// Accept a Hugging Face folder that lacks layers above the encoder: BERT's pooler, and the heads
+  /// of BERT and ViT. A new model initialises these layers; an existing model keeps its own. If
+  /// new_heads is false, a missing layer throws Error, with three exceptions for a BertClassifier:
+  /// - the pre-training heads of its encoder may always be missing;
+  /// - its own head may be missing if the folder does not contain a classifier;
+  /// - its pooler may be missing if the folder does not contain a classifier of whole texts.
   bool new_heads = false;
 };
 /// Creates a module by make(), converts it to the dtype of DIR's weights (float32 for F16 and

@@ -32,9 +32,10 @@ struct DataParallelOptions {
 class DataParallel {
  public:
   /// Copies the parameters of rank 0 to all ranks. Throws Error unless every parameter is a
-  /// contiguous leaf of float32, float64, bfloat16 or int8, with the same shape, dtype and requires_grad() on all
-  /// ranks; the message names the first that is not. Also throws Error if options.bucket_bytes is
-  /// 0 or less. Gradients of parameters that are frozen at construction are never exchanged.
+  /// contiguous leaf of float32, float64, bfloat16 or int8, with the same shape, dtype and
+  /// requires_grad() on all ranks; the message names the first that is not. Also throws Error if
+  /// options.bucket_bytes is 0 or less. Gradients of parameters that are frozen at construction are
+  /// never exchanged.
   /// `communicator` must outlive this object.
   DataParallel(std::vector<Tensor> params, Communicator& communicator,
                const DataParallelOptions& options = {});
@@ -65,8 +66,8 @@ class DataParallel {
     std::vector<size_t> params = {};  // positions in params_
     std::vector<int64_t>
         begins;  // each parameter's offset in elements, then the bucket's number of elements
-    /// Of this rank, in this pass. The exchange of the last pass replaces them by the sums over all
-    /// ranks and passes.
+    // This rank's gradients of this pass. In the last pass, exchange() replaces them by the sums
+    // over all ranks and passes.
     std::vector<Tensor> gradients = {};
     size_t ready = 0;                 // number of complete gradients
     std::vector<std::byte> sum = {};  // this rank's part of the sum over the passes so far

@@ -29,8 +29,9 @@ class Random {
   int64_t whole(int64_t low, int64_t high) {
     return low + static_cast<int64_t>(next() % static_cast<uint64_t>(high - low + 1));
   }
-  /// Returns a number uniform in [low, high), truncated to a multiple of 2^-10: it is exact in
-  /// float32 and prints with few digits.
+  /// Returns a number drawn uniformly from [low, high), then rounded towards 0 to a multiple of
+  /// 2^-10, so that it is exact in float32 and prints with few digits. Rounding can move it below a
+  /// positive `low`, or to or above a negative `high`, by less than 2^-10.
   double real(double low, double high) {
     return static_cast<double>(static_cast<int64_t>((low + uniform() * (high - low)) * 1024)) /
            1024;

@@ -61,7 +61,9 @@ struct RowDots {
   using Memory = typename detail::Register<T>::memory;
   static constexpr int64_t block_rows = vector_bytes == 64 ? 3 : 2, most_terms = 768;
 
-  // Adds terms [whole, k), fewer than a vector, as products of rows padded with zeros.
+  // Adds terms [whole, k) of the dot products to columns [begin, end) of y or, if `whole` is 0 and
+  // `add` is false, overwrites the columns. These terms do not fill a vector, so they are copied
+  // and padded with zeros.
   void add_last_terms(int64_t begin, int64_t end, int64_t whole) const {
     const int64_t rows = end - begin;
     const Scratch<T> last((m + rows) * lanes<T>);

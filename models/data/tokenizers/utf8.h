@@ -33,7 +33,7 @@ Kind kind_of(char32_t code_point);
 Category category_of(char32_t code_point);
 
 /// Returns the canonical decomposition without nonspacing marks: "e" for U+00E9, an empty string
-/// for an accent, and two or three jamo for a Hangul syllable.
+/// for a combining accent such as U+0301, and two or three jamo for a Hangul syllable.
 std::u32string without_accents(char32_t code_point);
 
 /// Returns the lower-case form: one code point, except for U+0130, which has two.

@@ -59,8 +59,9 @@ struct HuggingFaceModel {
   std::vector<std::pair<const char*, const char*>> tied;  ///< names of a copy and of the tensor
                                                           ///< that it copies
   std::vector<const char*> ignored;           ///< names of tensors that loading does not read
-  std::vector<const char*> unsupported = {};  ///< names of tensors that our model lacks; loading a
-                                              ///< file that contains one throws Error
+  std::vector<const char*> unsupported = {};  ///< names of tensors that our model lacks, but that
+                                              ///< loading would ignore as parts of a head;
+                                              ///< loading a file with one throws Error
   /// The class of Hugging Face's transformers library that we write to config.json as
   /// "architectures", or null if it depends on the configuration.
   const char* architecture = nullptr;
