@@ -279,7 +279,7 @@ void run_by_gram(std::span<const Step> steps, bool rounded, Iteration<T>& x) {
 template <class T>
 T internal::newton_schulz(int64_t rows, int64_t cols, const NewtonSchulz& options, double squares,
                           T* x, T* y) {
-  const bool rounded = options.rounded && kernel::bfloat16_products && std::is_same_v<T, float>;
+  const bool rounded = options.rounded && kernel::can_round<T>;
   const Bfloat16Products products(rounded);
   const Steps steps(options.steps, options.polar_express);
   Iteration<T> iteration(rows, cols, normalise(rows * cols, steps.t, squares, x),

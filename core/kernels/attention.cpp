@@ -26,15 +26,17 @@ struct ForwardTile {
   using T = Sum<E>;
   const Attention<T>& p;
   const int64_t most = std::min(forward_queries, p.queries), rows = std::max(forward_keys, most);
-  const int64_t depth = elements_of<E>(p.dim), dim = padded<E>(depth);
-  const int64_t vdim = padded<T>(p.value_dim), tile_keys = elements_of<E>(forward_keys);
+  const int64_t depth = elements_of<E>(p.dim), packed_dim = padded<E>(depth);
+  const int64_t vdim = padded<T>(p.value_dim), packed_keys = elements_of<E>(forward_keys);
   const int64_t drop_size = p.dropout > 0 ? forward_keys* lanes<T> : 0;
   int64_t b = 0, h = 0, first = 0, count = 0;
   int64_t width = padded<T>(most);  // row stride of the scores and of the values per query
-  Arena<E> operands{dim * width + rows * dim + tile_keys * (vdim + width)};
-  E* const queries = operands.take(dim * width);  // (depth, width)
-  E *const k_space = operands.take(rows * dim), *const v_space = operands.take(tile_keys * vdim);
-  E* const weights_space = operands.take(tile_keys * width);
+  const int64_t weights_size = is_pair<E> ? packed_keys * width : 0;
+  Arena<E> operands{packed_dim * (width + rows) + packed_keys * vdim + weights_size};
+  E* const queries = operands.take(packed_dim * width);  // (depth, width)
+  E* const k_space = operands.take(rows * packed_dim);
+  E* const v_space = operands.take(packed_keys * vdim);
+  E* const weights_space = operands.take(weights_size);
   Arena<T> arena{(forward_keys + 5) * width + most * vdim + 2 * drop_size};
   T* const scores = arena.take(forward_keys * width);  // (keys of a tile, width)
   // Per query, over the keys so far: the largest score, the shift and the sum of exp(score -
@@ -131,7 +133,7 @@ struct ForwardTile {
       const int64_t m = std::min(step, count - i);
       const int64_t begin = std::clamp(p.first_seen(first + i) - j0, int64_t{0}, n);
       const int64_t end = std::clamp(p.seen_by(first + i + m - 1) - j0, int64_t{0}, n);
-      const int64_t from = begin / numbers<E>, seen = elements_of<E>(end) - from;
+      const int64_t from = begin / scalars<E>, seen = elements_of<E>(end) - from;
       const E* const weights = packed.at(from) + i;
       if (fresh) {
         tile_gemm<E, true, false>(m, vdim, seen, weights, width, v.at(from), v.stride, sums.at(i),
@@ -148,9 +150,10 @@ struct ForwardTile {
 };
 
 // Computes output rows [first, first + count) of a head.
-template <class E, class T = Sum<E>>
-void forward_tile(ForwardTile<E>& tile, const AttentionForward<T>& x, int64_t b, int64_t h,
+template <class E>
+void forward_tile(ForwardTile<E>& tile, const AttentionForward<Sum<E>>& x, int64_t b, int64_t h,
                   int64_t first, int64_t count) {
+  using T = Sum<E>;
   const Attention<T>& p = tile.p;
   const int64_t width = padded<T>(count), vdim = tile.vdim;
   tile.b = b, tile.h = h, tile.first = first, tile.count = count, tile.width = width;
@@ -239,8 +242,7 @@ void attention_forward(const Attention<T>& p, const AttentionForward<T>& x) {
                                                .m = p.queries,
                                                .n = p.keys,
                                                .k = p.dim,
-                                               .recomputed = x.rows != nullptr,
-                                               .rounded = p.rounded},
+                                               .recomputed = x.rows != nullptr},
                                               dtype_of<T>);
   if (choice == ProductKernel::row_dots) {
     const int64_t work = p.window * (p.dim + p.value_dim) + 1;
@@ -249,9 +251,7 @@ void attention_forward(const Attention<T>& p, const AttentionForward<T>& x) {
     });
     return;
   }
-  if constexpr (can_round<T>)
-    if (choice == ProductKernel::bfloat16_tile) return forward_tiles<Pair>(p, x);
-  forward_tiles<T>(p, x);
+  with_elements<T>(p.rounded, [&]<class E>(TypeTag<E>) { forward_tiles<E>(p, x); });
 }
 
 template void attention_forward(const Attention<float>&, const AttentionForward<float>&);

@@ -3,11 +3,12 @@
 // once. Dao et al. 2022, arXiv 2205.14135, and Dao 2023, arXiv 2307.08691.
 //
 // The composed form is composed_attention in core/ops/attention.cpp: two matmuls around a softmax,
-// as in PyTorch 1.13. Forward and backward over 1024 tokens take 0.23 of PyTorch's time and 0.07 of
-// its memory. Over 8192 tokens they take 0.21 and 0.02.
+// as in PyTorch 1.13. For 1024 tokens, forward and backward with this kernel take 0.23 of PyTorch's
+// time and 0.07 of its memory; for 8192 tokens, 0.21 and 0.02.
 
 #include <algorithm>
 
+#include "gradus/core/runtime/modes.h"
 #include "gradus/core/runtime/random.h"
 
 namespace gradus::kernel {
@@ -31,14 +32,15 @@ struct Attention {
   double scale = 1;
   bool causal = false;
   int64_t window = 0;             ///< the most keys that a query sees; `keys` if there is no limit
-  const bool* visible = nullptr;  ///< a mask: true where a query sees a key; or null
+  const bool* visible = nullptr;  ///< a mask: false hides a key from a query, in addition to
+                                  ///< `causal` and `window`; or null
   const T* bias = nullptr;        ///< a mask added to the scores; or null. At most one of the two
                                   ///< masks is given
   std::array<int64_t, 4> mask_strides{};  ///< the mask's strides for batch, head, query, key; 0
                                           ///< where broadcast
   double dropout = 0;
   RandomKey key{};
-  bool rounded = false;  ///< round the operands of the products to bfloat16, if the build can
+  bool rounded = core::modes().bfloat16;  ///< round operands of products, if the build can
 
   int64_t group() const { return heads / kv_heads; }  ///< query heads per key/value head
   /// Without a mask, query i sees keys [first_seen(i), seen_by(i)), and key j is seen by queries

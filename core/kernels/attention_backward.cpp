@@ -21,8 +21,8 @@ constexpr int64_t backward_parts = 16;
 //   dV = P^T dO          dK = dS^T (scale Q)          dQ = dS (scale K)
 //
 // With dropout, which scales weight ij by z_ij: dV = (z P)^T dO and dS = P (z dP - delta). The
-// scores equal the forward pass's bit for bit, because the same operand is scaled and products are
-// summed in the same order.
+// scores equal the forward pass's bit for bit, because the same operand is scaled and then rounded,
+// and products are summed in the same order.
 //
 // delta_i is sum_j P_ij dP_ij too, and so computed would make dS of a one-hot row exactly 0. But it
 // takes a pass over all keys before this one, seven products instead of five. The dot product of
@@ -39,25 +39,26 @@ struct BackwardTile {
   const int64_t most = std::min(backward_keys, p.keys);  // keys in a tile
   const int64_t m = std::clamp(p.queries, int64_t{1}, backward_queries);
   const int64_t dim = padded<T>(p.dim), vdim = padded<T>(p.value_dim);
-  // As elements of operands: the axes that products sum over, and rows along them.
+  int64_t b = 0, h = 0, first = 0, count = 0, width = padded<T>(most);
+  // Sizes in elements E: of an axis that a product sums over, and of a row along it, padded.
   const int64_t depth = elements_of<E>(p.dim), vdepth = elements_of<E>(p.value_dim);
   const int64_t packed_dim = padded<E>(depth), packed_vdim = padded<E>(vdepth);
-  const int64_t packed_m = elements_of<E>(m), packed_most = elements_of<E>(most);
+  const int64_t packed_most = elements_of<E>(most), packed_width = padded<E>(elements_of<E>(width));
+  // Rows of which there are packed copies only if E is a Pair.
+  const int64_t pair_rows = is_pair<E> ? m : 0, packed_rows = elements_of<E>(pair_rows);
   const int64_t dq_size = dim == p.dim ? 0 : p.queries * dim;
-  int64_t b = 0, h = 0, first = 0, count = 0, width = padded<T>(most);
-  Arena<E> operands{(packed_dim + packed_vdim + 2 * packed_m) * width +
-                    m * padded<E>(elements_of<E>(width)) + (most + m) * (packed_dim + packed_vdim) +
-                    packed_most * dim + packed_m * (dim + vdim)};
+  const int64_t packed_size = std::max(packed_rows * width, pair_rows* packed_width);
+  Arena<E> operands{(packed_dim + packed_vdim) * (width + most + m) + packed_most * dim +
+                    packed_rows * (dim + vdim) + packed_size};
   E* const keys = operands.take(packed_dim * width);     // (depth, width)
   E* const values = operands.take(packed_vdim * width);  // (vdepth, width)
   E* const k_space = operands.take(most * packed_dim);
   E* const v_space = operands.take(most * packed_vdim);
   E* const k_down = operands.take(packed_most * dim);
-  E *const q_along = operands.take(m * packed_dim), *const q_down = operands.take(packed_m * dim);
-  E *const d_along = operands.take(m * packed_vdim), *const d_down = operands.take(packed_m * vdim);
-  E* const weights_down = operands.take(packed_m * width);
-  E* const dscores_along = operands.take(m * padded<E>(elements_of<E>(width)));
-  E* const dscores_down = operands.take(packed_m * width);
+  E *const q_along = operands.take(m * packed_dim), *const d_along = operands.take(m * packed_vdim);
+  E *const q_down = operands.take(packed_rows * dim), *const d_down =
+                                                          operands.take(packed_rows * vdim);
+  E* const packed = operands.take(packed_size);  // weights or dscores
   Arena<T> arena{(2 * m + 1) * width + most * (dim + vdim) + padded<T>(p.queries) + dq_size};
   T *const weights = arena.take(m * width), *const dscores = arena.take(m * width);
   T* const keep = arena.take(width);
@@ -124,7 +125,7 @@ struct BackwardTile {
       const int64_t r = std::min(step, count - j);
       const int64_t begin = std::clamp(p.first_to_see(first + j) - i0, int64_t{0}, m);
       const int64_t end = std::clamp(p.end_to_see(first + j + r - 1) - i0, int64_t{0}, m);
-      const int64_t i = begin / numbers<E>;
+      const int64_t i = begin / scalars<E>;
       tile_gemm<E, true, true>(r, n, elements_of<E>(end) - i, from.at(i) + j, from.stride,
                                rows.at(i), rows.stride, sums.at(j), sums.stride);
     }
@@ -135,7 +136,7 @@ struct BackwardTile {
                       Rows<T> dq) const {
     const int64_t step = all_seen(i0, m) ? m : gemm_rows;
     for (int64_t i = 0; i < m; i += step) {
-      const int64_t r = std::min(step, m - i), j = first_lane(i0 + i) / numbers<E>;
+      const int64_t r = std::min(step, m - i), j = first_lane(i0 + i) / scalars<E>;
       tile_gemm<E, false, true>(r, dim, elements_of<E>(end_lane(i0 + i + r - 1)) - j,
                                 from.at(i) + j, from.stride, k.at(j), k.stride, dq.at(i0 + i),
                                 dq.stride);
@@ -146,9 +147,10 @@ struct BackwardTile {
 // Computes the gradients from query head tile.h and its key tiles part, part + parts, and so on.
 // For the first query head of a group, writes the dk and dv of these keys; for the others, adds to
 // them. Adds to the head's `dq` unless its data is null.
-template <class E, class T = Sum<E>>
-void backward_part(BackwardTile<E>& tile, const AttentionBackward<T>& x, int64_t part,
-                   int64_t parts, Rows<T> dq) {
+template <class E>
+void backward_part(BackwardTile<E>& tile, const AttentionBackward<Sum<E>>& x, int64_t part,
+                   int64_t parts, Rows<Sum<E>> dq) {
+  using T = Sum<E>;
   const Attention<T>& p = tile.p;
   const int64_t b = tile.b, h = tile.h, kv = h / p.group();
   const int64_t m = tile.m, dim = tile.dim, vdim = tile.vdim;
@@ -156,13 +158,8 @@ void backward_part(BackwardTile<E>& tile, const AttentionBackward<T>& x, int64_t
   T* const delta = tile.delta;
   const T scale = static_cast<T>(p.scale);
 
-  for (int64_t i = 0; i < p.queries; ++i) {
-    const T *const dy = x.d_out.row(b, h, i), *const y = x.out.row(b, h, i);
-    if constexpr (is_pair<E>)
-      delta[i] = dot_rounded(p.value_dim, dy, y);
-    else
-      delta[i] = dot(p.value_dim, y, dy);
-  }
+  for (int64_t i = 0; i < p.queries; ++i)
+    delta[i] = packed_dot<E>(p.value_dim, x.d_out.row(b, h, i), x.out.row(b, h, i));
   const RowSoftmax<T>* const rows = x.rows + (b * p.heads + h) * p.queries;
 
   for (int64_t j = part * backward_keys; j < p.keys; j += parts * backward_keys) {
@@ -184,13 +181,16 @@ void backward_part(BackwardTile<E>& tile, const AttentionBackward<T>& x, int64_t
       tile.multiply(q.along, dy.along, i, r);
       apply_mask(p, {b, h, i, j, false, r, n, tile.weights, tile.width});
       tile.softmax(i, r, rows + i, delta + i);
-      const auto weights =
-          pack_down(T{1}, tile.weights, tile.width, r, tile.width, tile.weights_down);
-      const auto dscores = pack_both(T{1}, tile.dscores, tile.width, r, tile.width,
-                                     tile.dscores_along, tile.dscores_down);
-      if (dv) tile.add_to_keys(weights, dy.down, i, r, vdim, dv_sums);
-      if (dk) tile.add_to_keys(dscores.down, q.down, i, r, dim, dk_sums);
-      if (dq.data) tile.add_to_queries(dscores.along, k, i, r, dq);
+      const int64_t width = tile.width;
+      if (dv)
+        tile.add_to_keys(pack_down(T{1}, tile.weights, width, r, width, tile.packed), dy.down, i, r,
+                         vdim, dv_sums);
+      if (dk)
+        tile.add_to_keys(pack_down(T{1}, tile.dscores, width, r, width, tile.packed), q.down, i, r,
+                         dim, dk_sums);
+      if (dq.data)
+        tile.add_to_queries(pack_along(T{1}, tile.dscores, width, r, width, tile.packed), k, i, r,
+                            dq);
     }
     close_sums(dk_sums, dk, x.dk.time, n, p.dim);
     close_sums(dv_sums, dv, x.dv.time, n, p.value_dim);
@@ -237,9 +237,7 @@ void backward_tiles(const Attention<T>& p, const AttentionBackward<T>& x) {
 
 template <class T>
 void attention_backward(const Attention<T>& p, const AttentionBackward<T>& x) {
-  if constexpr (can_round<T>)
-    if (p.rounded) return backward_tiles<Pair>(p, x);
-  backward_tiles<T>(p, x);
+  with_elements<T>(p.rounded, [&]<class E>(TypeTag<E>) { backward_tiles<E>(p, x); });
 }
 
 template void attention_backward(const Attention<float>&, const AttentionBackward<float>&);

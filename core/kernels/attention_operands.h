@@ -1,15 +1,13 @@
 #pragma once
 // The operands of the products in attention's tiles: as they are, or rounded to bfloat16.
 //
-// The functions are templates on an operand's element E. A float or double element is one number. A
-// Pair holds two numbers that are neighbours along the axis that the product sums over; numbers and
+// The functions are templates on an operand's element E. A float or double element is one scalar. A
+// Pair holds two scalars that are neighbours along the axis that the product sums over; scalars and
 // sums then have type Sum<Pair>, which is float.
 
 #include <algorithm>
-#include <type_traits>
 
 #include "gradus/core/kernels/products/bfloat16_pairs.h"
-#include "gradus/core/kernels/products/product.h"
 #include "gradus/core/runtime/parallel.h"
 
 namespace gradus::kernel::detail {
@@ -23,23 +21,10 @@ struct Rows {
   T* at(int64_t i) const { return data + i * stride; }
 };
 
-/// Whether E is two numbers rounded to bfloat16.
-template <class E>
-inline constexpr bool is_pair = std::is_same_v<E, Pair>;
-
-/// The numbers in an element E.
-template <class E>
-inline constexpr int64_t numbers = is_pair<E> ? 2 : 1;
-
-/// Returns the number of elements E that hold n numbers of the axis that a product sums over.
-template <class E>
-constexpr int64_t elements_of(int64_t n) {
-  return ceil_div(n, numbers<E>);
-}
-
-/// Returns n rows of `dim` numbers as elements of whole vectors, for products that sum along the
-/// rows. The rows start at `first`, lie `stride` numbers apart and are multiplied by `factor`. The
-/// result is the rows themselves if they need no change, else a copy in `space`.
+/// Returns n rows of `dim` scalars as rows of elements E, padded with zeros to whole vectors, for
+/// products that sum along the rows. The rows start at `first`, lie `stride` scalars apart and are
+/// multiplied by `factor`. The result is the rows themselves if they need no change, else a copy in
+/// `space`, which needs n * padded(elements_of(dim)) elements.
 template <class E>
 Rows<const E> pack_along(Sum<E> factor, const Sum<E>* first, int64_t stride, int64_t n, int64_t dim,
                          E* space) {
@@ -57,8 +42,9 @@ Rows<const E> pack_along(Sum<E> factor, const Sum<E>* first, int64_t stride, int
   return {space, width};
 }
 
-/// Like pack_along, for products that sum over the rows: row i of the result holds rows 2 i and
-/// 2 i + 1 if E is a Pair.
+/// Does the same for products that sum over the rows. If E is a Pair, row i of the result holds rows
+/// 2 i and 2 i + 1, where zeros stand for a missing row, and `space` needs
+/// elements_of(n) * padded(dim) elements.
 template <class E>
 Rows<const E> pack_down(Sum<E> factor, const Sum<E>* first, int64_t stride, int64_t n, int64_t dim,
                         E* space) {
@@ -68,6 +54,15 @@ Rows<const E> pack_down(Sum<E> factor, const Sum<E>* first, int64_t stride, int6
     round_down(factor, first, stride, n, dim, space);
     return {space, padded<E>(dim)};
   }
+}
+
+/// Returns the dot product of two rows of n scalars, those of x rounded if E is a Pair.
+template <class E>
+Sum<E> packed_dot(int64_t n, const Sum<E>* x, const Sum<E>* y) {
+  if constexpr (is_pair<E>)
+    return dot_rounded(n, x, y);
+  else
+    return dot(n, x, y);
 }
 
 /// The same rows, packed for both kinds of products.
@@ -88,14 +83,15 @@ PackedRows<E> pack_both(Sum<E> factor, const Sum<E>* first, int64_t stride, int6
     return {along, along};
 }
 
-/// Packs the transpose of n rows of `dim` numbers into `to` (elements_of(dim), width), for products
-/// that sum over its rows. `width` must be padded(n). `space` is used for a copy of the rows, if
-/// one is needed.
+/// Packs the transpose of n rows of `dim` scalars into `to`, for products that sum over its rows.
+/// `to` has padded(elements_of(dim)) rows of padded(n) elements. `space` is used for a copy of the
+/// rows, if one is needed.
 // Long parameter list: that of pack_along, and where to write.
 template <class E>
 void pack_transposed(Sum<E> factor, const Sum<E>* first, int64_t stride, int64_t n, int64_t dim,
                      E* space, E* to) {
-  // A Pair cannot be scaled after rounding. Other rows may need no copy if scaled later.
+  // A Pair cannot be scaled, so rows are scaled before they are rounded to Pairs. Other rows are
+  // scaled as they are transposed: pack_along then copies them only if they need padding.
   const Sum<E> early = is_pair<E> ? factor : Sum<E>{1};
   const E late = is_pair<E> ? E{1} : static_cast<E>(factor);
   const Rows<const E> rows = pack_along(early, first, stride, n, dim, space);

@@ -1,5 +1,6 @@
 #pragma once
-// What the forward and backward passes of attention share: sums in rows of whole vectors, and masks.
+// What the forward and backward passes of attention share: scratch memory, sums in rows of whole
+// vectors, and masks.
 
 #include "gradus/core/kernels/attention.h"
 #include "gradus/core/kernels/attention_operands.h"

@@ -13,7 +13,7 @@
 //
 // Long parameter lists: they follow BLAS's gemm, see tile_gemm.h.
 
-#include "gradus/core/kernels/products/panel_gemm.h"
+#include "gradus/core/kernels/products/bfloat16_pairs.h"
 #include "gradus/core/runtime/parallel.h"
 
 namespace gradus::kernel {
@@ -45,60 +45,85 @@ void pad_planes(const Planes& p, int64_t channels, const T* from, T* to) {
   }
 }
 
+/// Copies planes like pad_planes. If E is a Pair, each plane of `to` holds two neighbouring
+/// channels, and there must be space for a vector more.
+template <class E>
+void pad_channels(const Planes& p, int64_t channels, const detail::Sum<E>* from, E* to) {
+  if constexpr (!is_pair<E>) {
+    pad_planes(p, channels, from, to);
+  } else {
+    const int64_t width = p.x.padded();
+    for (int64_t c = 0; c < channels; c += 2, from += 2 * p.plane()) {
+      to = std::fill_n(to, p.y.before * width, E{0});
+      for (int64_t y = 0; y < p.y.size; ++y) {
+        to = std::fill_n(to, p.x.before, E{0});
+        // May write beyond the row, to what is written later.
+        detail::round_down(1, from + y * p.x.size, p.plane(), std::min<int64_t>(2, channels - c),
+                           p.x.size, to);
+        to = std::fill_n(to + p.x.size, p.x.after, E{0});
+      }
+      to = std::fill_n(to, p.y.after * width, E{0});
+    }
+  }
+}
+
 namespace detail {
 
 // Computes R rows by N vectors of C = A B, or of C += A B if Add, as gemm_block does, except that
 // element (r, p) of A is a[rows[r] + places[p]].
-template <class T, bool Add, int64_t R, int64_t N>
-inline void window_block(int64_t k, const T* a, const int64_t* rows, const int64_t* places,
-                         const T* panel, T* c, int64_t ldc) {
-  using Vector = typename Register<T>::type;
-  using Memory = typename Register<T>::memory;
-  auto at = [=](auto i) { return reinterpret_cast<Memory*>(c + i / N * ldc + i % N * lanes<T>); };
-  const T* row[R];
+template <class E, bool Add, int64_t R, int64_t N>
+inline void window_block(int64_t k, const E* a, const int64_t* rows, const int64_t* places,
+                         const E* panel, Sum<E>* c, int64_t ldc) {
+  using Vector = typename Register<Sum<E>>::type;
+  using Memory = typename Register<Sum<E>>::memory;
+  auto at = [=](auto i) { return reinterpret_cast<Memory*>(c + i / N * ldc + i % N * lanes<E>); };
+  const E* row[R];
   unroll<R>([&](auto r) { row[r] = a + rows[r]; });
   Vector sum[R * N];
   unroll<R * N>([&](auto i) { sum[i] = Add ? *at(i) : Vector{}; });
-  for (int64_t p = 0; p < k; ++p, panel += panel_cols<T>) {
+  for (int64_t p = 0; p < k; ++p, panel += panel_cols<E>) {
     const int64_t place = places[p];
-    Vector b[N];
-    unroll<N>([&](auto v) { b[v] = *reinterpret_cast<const Memory*>(panel + v * lanes<T>); });
+    typename Register<E>::type b[N];
+    unroll<N>([&](auto v) {
+      b[v] = *reinterpret_cast<const typename Register<E>::memory*>(panel + v * lanes<E>);
+    });
     unroll<R>([&](auto r) {
-      const T x = row[r][place];
-      unroll<N>([&](auto v) { sum[r * N + v] += x * b[v]; });
+      const E x = row[r][place];
+      unroll<N>([&](auto v) { MultiplyAdd<E>::apply(sum[r * N + v], x, b[v]); });
     });
   }
   unroll<R * N>([&](auto i) { *at(i) = sum[i]; });
 }
 
-template <class T, bool Add, int64_t N, int64_t R>
-inline void window_rows(int64_t m, int64_t k, const T* a, const int64_t* rows,
-                        const int64_t* places, const T* panel, T* c, int64_t ldc) {
+template <class E, bool Add, int64_t N, int64_t R>
+inline void window_rows(int64_t m, int64_t k, const E* a, const int64_t* rows,
+                        const int64_t* places, const E* panel, Sum<E>* c, int64_t ldc) {
   int64_t i = 0;
   for (; i + R <= m; i += R)
-    window_block<T, Add, R, N>(k, a, rows + i, places, panel, c + i * ldc, ldc);
+    window_block<E, Add, R, N>(k, a, rows + i, places, panel, c + i * ldc, ldc);
   if constexpr (R > 1)
     if (i < m)
-      window_rows<T, Add, N, R / 2>(m - i, k, a, rows + i, places, panel, c + i * ldc, ldc);
+      window_rows<E, Add, N, R / 2>(m - i, k, a, rows + i, places, panel, c + i * ldc, ldc);
 }
 
 }  // namespace detail
 
 /// Computes C (m, cols) = A B, or C += A B if `add`. Element (r, p) of A is a[rows[r] + places[p]].
 /// B is the first `cols` columns of a panel of k rows and panel_cols columns. Only whole vectors of
-/// C are written, so each row of C must have space for `cols` rounded up to whole vectors.
-template <class T>
-void window_gemm(bool add, int64_t m, int64_t cols, int64_t k, const T* a, const int64_t* rows,
-                 const int64_t* places, const T* panel, T* c, int64_t ldc) {
+/// C are written, so each row of C must have space for `cols` rounded up to whole vectors. A Pair
+/// of A or B holds elements 2 p and 2 p + 1 of the product's sums.
+template <class E>
+void window_gemm(bool add, int64_t m, int64_t cols, int64_t k, const E* a, const int64_t* rows,
+                 const int64_t* places, const E* panel, detail::Sum<E>* c, int64_t ldc) {
   using namespace detail;
-  if (cols <= lanes<T> && add)
-    window_rows<T, true, 1, gemm_rows>(m, k, a, rows, places, panel, c, ldc);
-  else if (cols <= lanes<T>)
-    window_rows<T, false, 1, gemm_rows>(m, k, a, rows, places, panel, c, ldc);
+  if (cols <= lanes<E> && add)
+    window_rows<E, true, 1, gemm_rows>(m, k, a, rows, places, panel, c, ldc);
+  else if (cols <= lanes<E>)
+    window_rows<E, false, 1, gemm_rows>(m, k, a, rows, places, panel, c, ldc);
   else if (add)
-    window_rows<T, true, 2, gemm_rows>(m, k, a, rows, places, panel, c, ldc);
+    window_rows<E, true, 2, gemm_rows>(m, k, a, rows, places, panel, c, ldc);
   else
-    window_rows<T, false, 2, gemm_rows>(m, k, a, rows, places, panel, c, ldc);
+    window_rows<E, false, 2, gemm_rows>(m, k, a, rows, places, panel, c, ldc);
 }
 
 }  // namespace gradus::kernel

@@ -6,6 +6,7 @@
 
 #include "gradus/core/kernels/convolution.h"
 #include "gradus/core/runtime/allocator.h"
+#include "gradus/core/runtime/modes.h"
 
 namespace gradus::kernel {
 
@@ -26,7 +27,8 @@ struct Windows {
 /// The sizes of a convolution, and of its gradients.
 struct ConvolutionShape {
   Windows windows;
-  int64_t images, groups, in, out;  ///< in and out: channels per group
+  int64_t images, groups, in, out;        ///< in and out: channels per group
+  bool rounded = core::modes().bfloat16;  ///< round operands of products, if the build can
   int64_t rows() const { return in * windows.taps(); }
   double flops() const {
     return 2.0 * static_cast<double>(images * groups * out * windows.count()) *
@@ -86,10 +88,10 @@ struct Sweep {
 };
 
 /// Returns the sweep that computes conv(x) along an axis of x: window i starts at i * stride in the
-/// padded plane.
-inline AxisSweep forward_axis(const WindowAxis& a) {
+/// padded plane. Leaves out all but every `every`-th window.
+inline AxisSweep forward_axis(const WindowAxis& a, int64_t every = 1) {
   AxisSweep sweep;
-  for (int64_t i = 0; i < a.out; ++i)
+  for (int64_t i = 0; i < a.out; i += every)
     sweep.windows.push_back(i * a.stride), sweep.targets.push_back(i);
   for (int64_t u = 0; u < a.kernel; ++u)
     sweep.places.push_back(u * a.dilation), sweep.taps.push_back(u);
@@ -128,24 +130,34 @@ int64_t panels_of(int64_t columns) {
   return ceil_div(columns, panel_cols<T>);
 }
 
-/// Packs a matrix (k, columns) into panels for window_gemm. at(p, j) returns its element (p, j).
-template <class T, class At>
-void pack_panels(int64_t k, int64_t columns, T* to, At at) {
-  constexpr int64_t width = panel_cols<T>;
-  for (int64_t j = 0; j < columns; j += width)
-    for (int64_t p = 0; p < k; ++p)
-      for (int64_t c = j; c < j + width; ++c) *to++ = c < columns ? at(p, c) : T{0};
+/// Packs filters into panels for window_gemm. at(c, tap, j) returns the weight of channel c in
+/// filter j. A panel has a row per tap of each channel or, in Pairs, of each two channels.
+template <class E, class At>
+void pack_filters(int64_t channels, int64_t taps, int64_t filters, E* to, At at) {
+  for (int64_t j = 0; j < filters; j += panel_cols<E>)
+    for (int64_t c = 0; c < channels; c += scalars<E>)
+      for (int64_t tap = 0; tap < taps; ++tap)
+        for (int64_t i = j; i < j + panel_cols<E>; ++i) {
+          const auto weight = [&](int64_t channel) {
+            return i < filters && channel < channels ? at(channel, tap, i) : Sum<E>{0};
+          };
+          if constexpr (is_pair<E>)
+            *to++ = pair_of(weight(c), weight(c + 1));
+          else
+            *to++ = weight(c);
+        }
 }
 
 /// Correlates images with filters. The channels of an image are split into groups, and one group of
 /// one image is called a part. The result of a part is one product: windows (count, k) times
-/// filters (k, out), with k = in * taps.
-template <class T>
+/// filters (k, out), with k = elements_of<E>(in) * taps. E is the type of the products' operands.
+template <class E>
 struct Correlation {
-  const Sweep& sweep;
+  using T = Sum<E>;
+  const Sweep& sweep;               // over elements_of<E>(in) planes
   int64_t images, groups, in, out;  // in, out: channels per group
   const T* x;                       // (images, groups, in, elements of a plane)
-  const T* panels;                  // each group's filters, (k, out), packed
+  const E* panels;                  // each group's filters, (k, out), packed
   const T* bias;                    // (groups, out), or null
   T* y;                             // (images, groups, out, plane)
   int64_t plane;                    // elements in a plane of y
@@ -153,30 +165,31 @@ struct Correlation {
   void run() const;
 
  private:
-  static constexpr int64_t width = panel_cols<T>, most = WindowBlock::most;
+  static constexpr int64_t width = panel_cols<E>, most = WindowBlock::most;
   // Row stride of the transposed results. With a power-of-two stride, all rows would fall into
   // the same few cache sets.
   static constexpr int64_t transposed_width = most + lanes<T>;
 
   /// The scratch memory of one thread.
   struct Space {
-    explicit Space(const Correlation& c) : padded(c.in * c.sweep.planes.padded_plane()) {}
-    Scratch<T> padded;                                // (in, padded plane)
+    explicit Space(const Correlation& c)
+        : padded(elements_of<E>(c.in) * c.sweep.planes.padded_plane() + lanes<E>) {}
+    Scratch<E> padded;                                // (elements_of<E>(in), padded plane)
     Scratch<T> sums{most * width};                    // (windows, filters)
     Scratch<T> transposed{width * transposed_width};  // (filters, windows)
     WindowBlock block;
   };
 
   int64_t depth() const { return std::ssize(sweep.places); }
-  void windows_times_filters(Space& space, int64_t cols, const T* panel) const;
+  void windows_times_filters(Space& space, int64_t cols, const E* panel) const;
   void store(Space& space, int64_t part, int64_t first, int64_t cols) const;
   void run_part(Space& space, int64_t part, int64_t first, int64_t last) const;
 };
 
 /// Computes space.sums (windows, cols) = the windows of space.block times the first `cols` filters
 /// of a panel.
-template <class T>
-void Correlation<T>::windows_times_filters(Space& space, int64_t cols, const T* panel) const {
+template <class E>
+void Correlation<E>::windows_times_filters(Space& space, int64_t cols, const E* panel) const {
   const int64_t k = depth(), steps = std::max<int64_t>(ceil_div(k, 256), 1);
   const int64_t step = ceil_div(k, steps);
   for (int64_t n = 0, p = 0; n < steps; ++n, p += step)
@@ -187,8 +200,8 @@ void Correlation<T>::windows_times_filters(Space& space, int64_t cols, const T* 
 
 /// Transposes space.sums to (filters, windows), adds the bias and writes the result to y's planes
 /// for filters [first, first + cols).
-template <class T>
-void Correlation<T>::store(Space& space, int64_t part, int64_t first, int64_t cols) const {
+template <class E>
+void Correlation<E>::store(Space& space, int64_t part, int64_t first, int64_t cols) const {
   const int64_t m = space.block.count, *const targets = space.block.targets;
   const bool contiguous = targets[m - 1] - targets[0] == m - 1;
   tile_transpose(m, width, T{1}, space.sums.data(), width, space.transposed.data(),
@@ -205,10 +218,10 @@ void Correlation<T>::store(Space& space, int64_t part, int64_t first, int64_t co
 }
 
 /// Computes the results of windows [first, last) of one part.
-template <class T>
-void Correlation<T>::run_part(Space& space, int64_t part, int64_t first, int64_t last) const {
-  pad_planes(sweep.planes, in, x + part * in * sweep.planes.plane(), space.padded.data());
-  const T* const filters = panels + part % groups * panels_of<T>(out) * width * depth();
+template <class E>
+void Correlation<E>::run_part(Space& space, int64_t part, int64_t first, int64_t last) const {
+  pad_channels(sweep.planes, in, x + part * in * sweep.planes.plane(), space.padded.data());
+  const E* const filters = panels + part % groups * panels_of<E>(out) * width * depth();
   for (int64_t i = first; i < last; i += most) {
     sweep.find_windows(i, std::min(most, last - i), space.block);
     for (int64_t j = 0; j < out; j += width) {
@@ -221,8 +234,8 @@ void Correlation<T>::run_part(Space& space, int64_t part, int64_t first, int64_t
 
 /// Computes y. Each thread runs whole parts or, if there are few parts, blocks of windows of a
 /// part.
-template <class T>
-void Correlation<T>::run() const {
+template <class E>
+void Correlation<E>::run() const {
   const int64_t parts = images * groups, count = sweep.count();
   const int64_t blocks = std::max<int64_t>(ceil_div(count, most), 1);
   const int64_t together = parts >= 8 ? blocks : 1, shares = ceil_div(blocks, together);
@@ -243,25 +256,32 @@ void Correlation<T>::run() const {
 /// by shares of a group's input channels. Each part has its own sums (groups, rows, columns).
 /// `columns` is `out` rounded up to whole panels. The sums are added in the order of the parts. To
 /// limit memory, there are fewer parts if the sums are large.
-template <class T>
+template <class E>
 class WeightGradient {
  public:
+  using T = Sum<E>;
   WeightGradient(const ConvolutionShape& shape, const T* image, const T* gradient)
       : p(shape), x(image), dy(gradient) {}
   void run(T* dweight) const;
 
  private:
-  static constexpr int64_t width = panel_cols<T>, step = 256;
+  static constexpr int64_t width = panel_cols<E>, step = 256;
 
   /// The scratch memory of one thread.
   struct Space {
     explicit Space(const WeightGradient& g)
-        : padded(g.channels * g.sweep.planes.padded_plane()), panel(width * step) {}
-    Scratch<T> padded;  // (channels, padded plane)
-    Scratch<T> panel;   // (windows, filters)
+        : padded(g.channels * g.sweep.planes.padded_plane() + lanes<E>),
+          panel(width * step),
+          plane(is_pair<E> ? g.sweep.planes.padded_plane() + g.beside : 0),
+          even(g.is_odd ? g.p.out * g.even.padded_plane() : 0) {}
+    Scratch<E> padded;  // (channels, padded plane)
+    Scratch<E> panel;   // (windows, filters)
+    Scratch<T> plane;   // a padded plane before it is rounded
+    Scratch<T> even;    // dy in rows of an even length
     WindowBlock block;
   };
 
+  void take_image(Space& space, const T* image, int64_t own) const;
   void add_image(Space& space, int64_t image_group, int64_t first, int64_t own, T* sum) const;
   void sum_part(Space& space, int64_t part, int64_t group, int64_t first, T* sums) const;
   void add_parts(T* sums, T* dweight) const;
@@ -269,36 +289,58 @@ class WeightGradient {
   const ConvolutionShape& p;
   const Windows& w = p.windows;
   const T *x, *dy;
-  const int64_t rows = p.rows(), columns = panels_of<T>(p.out) * width;
+  const int64_t rows = p.rows(), columns = panels_of<E>(p.out) * width;
   const int64_t size = p.groups * rows * columns;  // elements in the sums of one part
   const int64_t parts =
       std::max<int64_t>(std::min({(int64_t{1} << 20) / size, p.images, int64_t{16}}), 1);
   const int64_t images = ceil_div(p.images, parts);  // images per part
   const int64_t shares = std::clamp<int64_t>(16 / (parts * p.groups), 1, p.in);
   const int64_t channels = ceil_div(p.in, shares);  // channels per share
-  const Sweep sweep{{w.y.around(), w.x.around()},
-                    channels,
-                    forward_axis(w.y),
-                    forward_axis(w.x),
-                    w.x.out,
-                    w.x.kernel};
+  // A Pair holds the numbers that two neighbouring windows of a row read. They lie this far apart.
+  const int64_t beside = w.x.out > 1 ? w.x.stride : 0;
+  const bool is_odd = is_pair<E> && w.x.out % 2 == 1;
+  const Planes even{{w.y.out}, {w.x.out, 0, is_odd}};
+  const Sweep sweep{{w.y.around(), w.x.around()},  channels, forward_axis(w.y),
+                    forward_axis(w.x, scalars<E>), w.x.out,  w.x.kernel};
 };
+
+/// Copies `own` channels of an image to space.padded. In a Pair, each number is followed by the one
+/// that the next window reads in its place.
+template <class E>
+void WeightGradient<E>::take_image(Space& space, const T* image, int64_t own) const {
+  const Planes& planes = sweep.planes;
+  if constexpr (!is_pair<E>) {
+    pad_planes(planes, own, image, space.padded.data());
+  } else {
+    std::fill_n(space.plane.data() + planes.padded_plane(), beside, T{0});
+    for (int64_t c = 0; c < own; ++c) {
+      pad_planes(planes, 1, image + c * planes.plane(), space.plane.data());
+      round_down(1, space.plane.data(), beside, 2, planes.padded_plane(),
+                 space.padded.data() + c * planes.padded_plane());
+    }
+  }
+}
 
 /// Adds (windows of channels [first, first + own))^T dy to sum (own * taps, columns), for one group
 /// of one image. image_group is image * groups + group.
-template <class T>
-void WeightGradient<T>::add_image(Space& space, int64_t image_group, int64_t first, int64_t own,
+template <class E>
+void WeightGradient<E>::add_image(Space& space, int64_t image_group, int64_t first, int64_t own,
                                   T* sum) const {
-  const int64_t count = w.count();
-  pad_planes(sweep.planes, own, x + (image_group * p.in + first) * w.plane(), space.padded.data());
-  for (int64_t at = 0; at < count; at += step) {
-    const int64_t k = std::min(step, count - at);
+  take_image(space, x + (image_group * p.in + first) * w.plane(), own);
+  const int64_t length = even.padded_plane();
+  const T* d = dy + image_group * p.out * w.count();
+  if (is_odd) pad_planes(even, p.out, d, space.even.data());
+  if (is_odd) d = space.even.data();
+  for (int64_t at = 0; at < sweep.count(); at += step) {
+    const int64_t k = std::min(step, sweep.count() - at);
     sweep.find_windows(at, k, space.block);
     for (int64_t j = 0; j < p.out; j += width) {
       const int64_t cols = std::min(width, p.out - j);
-      const Product<T> gradient{
-          .trans_b = true, .b = dy + (image_group * p.out + j) * count + at, .ldb = count};
-      pack_panel(gradient, 0, k, 0, cols, space.panel.data());
+      const Product<T> gradient{.trans_b = true, .b = d + j * length, .ldb = length};
+      if constexpr (is_pair<E>)
+        pack_pairs(gradient, 2 * at, 2 * k, 0, cols, space.panel.data());
+      else
+        pack_panel(gradient, at, k, 0, cols, space.panel.data());
       window_gemm(true, own * w.taps(), cols, k, space.padded.data(), sweep.places.data(),
                   space.block.begins, space.panel.data(), sum + j, columns);
     }
@@ -306,8 +348,8 @@ void WeightGradient<T>::add_image(Space& space, int64_t image_group, int64_t fir
 }
 
 /// Computes the sums of one part for one share of a group's channels, starting at channel `first`.
-template <class T>
-void WeightGradient<T>::sum_part(Space& space, int64_t part, int64_t group, int64_t first,
+template <class E>
+void WeightGradient<E>::sum_part(Space& space, int64_t part, int64_t group, int64_t first,
                                  T* sums) const {
   const int64_t own = std::min(channels, p.in - first);
   if (own <= 0) return;
@@ -318,8 +360,8 @@ void WeightGradient<T>::sum_part(Space& space, int64_t part, int64_t group, int6
 }
 
 /// Writes dweight (groups, out, rows) = the total of all parts' sums, transposed per group.
-template <class T>
-void WeightGradient<T>::add_parts(T* sums, T* dweight) const {
+template <class E>
+void WeightGradient<E>::add_parts(T* sums, T* dweight) const {
   parallel_for_each(p.groups * rows, 65536 / (parts * columns) + 1, [&](int64_t row) {
     T* const total = sums + row * columns;
     for (int64_t part = 1; part < parts; ++part)
@@ -329,8 +371,8 @@ void WeightGradient<T>::add_parts(T* sums, T* dweight) const {
   });
 }
 
-template <class T>
-void WeightGradient<T>::run(T* dweight) const {
+template <class E>
+void WeightGradient<E>::run(T* dweight) const {
   const Scratch<T> sums(parts * size);
   parallel_for(parts * p.groups * shares, 1, [&](int64_t begin, int64_t end) {
     Space space(*this);
@@ -341,22 +383,21 @@ void WeightGradient<T>::run(T* dweight) const {
   add_parts(sums.data(), dweight);
 }
 
-}  // namespace detail
-
-/// Overwrites y with conv(x) + bias. bias may be null.
-template <class T>
-void convolve(const ConvolutionShape& p, const T* x, const T* weight, const T* bias, T* y) {
-  using namespace detail;
+template <class E>
+void convolve(const ConvolutionShape& p, const Sum<E>* x, const Sum<E>* weight, const Sum<E>* bias,
+              Sum<E>* y) {
   const Windows& w = p.windows;
-  const Sweep sweep({w.y.around(), w.x.around()}, p.in, forward_axis(w.y), forward_axis(w.x),
-                    w.x.out, w.x.kernel);
-  const int64_t k = p.rows(), size = k * panels_of<T>(p.out) * panel_cols<T>;
-  const Scratch<T> panels(p.groups * size);
+  const Sweep sweep({w.y.around(), w.x.around()}, elements_of<E>(p.in), forward_axis(w.y),
+                    forward_axis(w.x), w.x.out, w.x.kernel);
+  const int64_t taps = w.taps(), k = std::ssize(sweep.places);
+  const int64_t size = k * panels_of<E>(p.out) * panel_cols<E>;
+  const Scratch<E> panels(p.groups * size);
   for (int64_t g = 0; g < p.groups; ++g)
-    pack_panels(
-        k, p.out, panels.data() + g * size,
-        [=, from = weight + g * p.out * k](int64_t q, int64_t o) { return from[o * k + q]; });
-  Correlation<T>{.sweep = sweep,
+    pack_filters(p.in, taps, p.out, panels.data() + g * size,
+                 [=, from = weight + g * p.out * p.rows()](int64_t c, int64_t tap, int64_t o) {
+                   return from[(o * p.in + c) * taps + tap];
+                 });
+  Correlation<E>{.sweep = sweep,
                  .images = p.images,
                  .groups = p.groups,
                  .in = p.in,
@@ -369,50 +410,71 @@ void convolve(const ConvolutionShape& p, const T* x, const T* weight, const T* b
       .run();
 }
 
-/// Overwrites dx with the gradient of x. For stride s, the positions along an axis fall into s
-/// phases (see backward_axis). Each phase has its own taps, possibly none. At the positions of a
-/// pair of phases, one per axis, the gradient is a stride-1 correlation of dy with the pair's taps.
-template <class T>
-void convolve_back(const ConvolutionShape& p, const T* dy, const T* weight, T* dx) {
-  using namespace detail;
+// Computes dx at the positions of one pair of phases, whose windows are those of `sweep`.
+template <class E>
+void convolve_phase(const ConvolutionShape& p, const Sweep& sweep, const Sum<E>* dy,
+                    const Sum<E>* weight, Sum<E>* dx) {
+  const int64_t k = std::ssize(sweep.places), taps = p.windows.taps();
+  const int64_t size = k * panels_of<E>(p.in) * panel_cols<E>;
+  const Scratch<E> panels(p.groups * size);
+  for (int64_t g = 0; g < p.groups; ++g)
+    pack_filters(p.out, sweep.taps(), p.in, panels.data() + g * size,
+                 [&](int64_t o, int64_t tap, int64_t c) {
+                   return weight[((g * p.out + o) * p.in + c) * taps + sweep.tap(tap)];
+                 });
+  Correlation<E>{.sweep = sweep,
+                 .images = p.images,
+                 .groups = p.groups,
+                 .in = p.out,
+                 .out = p.in,
+                 .x = dy,
+                 .panels = panels.data(),
+                 .bias = nullptr,
+                 .y = dx,
+                 .plane = p.windows.plane()}
+      .run();
+}
+
+template <class E>
+void convolve_back(const ConvolutionShape& p, const Sum<E>* dy, const Sum<E>* weight, Sum<E>* dx) {
   const Windows& w = p.windows;
   const Planes planes{backward_padding(w.y), backward_padding(w.x)};
   auto phases = [](const WindowAxis& a) {
     return std::min(a.stride, (a.kernel - 1) * a.dilation + 1);
   };
   if (w.y.stride > 1 || w.x.stride > 1)
-    std::fill_n(dx, p.images * p.groups * p.in * w.plane(), T{0});
+    std::fill_n(dx, p.images * p.groups * p.in * w.plane(), Sum<E>{0});
   for (int64_t y = 0; y < phases(w.y); ++y)
     for (int64_t x = 0; x < phases(w.x); ++x) {
-      const Sweep sweep(planes, p.out, backward_axis(w.y, planes.y.before, y),
+      const Sweep sweep(planes, elements_of<E>(p.out), backward_axis(w.y, planes.y.before, y),
                         backward_axis(w.x, planes.x.before, x), w.x.size, w.x.kernel);
-      if (sweep.count() == 0 || sweep.taps() == 0) continue;
-      const int64_t k = std::ssize(sweep.places);
-      const int64_t size = k * panels_of<T>(p.in) * panel_cols<T>;
-      const Scratch<T> panels(p.groups * size);
-      for (int64_t g = 0; g < p.groups; ++g)
-        pack_panels(k, p.in, panels.data() + g * size, [&](int64_t q, int64_t c) {
-          const int64_t o = q / sweep.taps(), tap = sweep.tap(q % sweep.taps());
-          return weight[((g * p.out + o) * p.in + c) * w.taps() + tap];
-        });
-      Correlation<T>{.sweep = sweep,
-                     .images = p.images,
-                     .groups = p.groups,
-                     .in = p.out,
-                     .out = p.in,
-                     .x = dy,
-                     .panels = panels.data(),
-                     .bias = nullptr,
-                     .y = dx,
-                     .plane = w.plane()}
-          .run();
+      if (sweep.count() > 0 && sweep.taps() > 0) convolve_phase<E>(p, sweep, dy, weight, dx);
     }
+}
+
+}  // namespace detail
+
+/// Overwrites y with conv(x) + bias. bias may be null.
+template <class T>
+void convolve(const ConvolutionShape& p, const T* x, const T* weight, const T* bias, T* y) {
+  with_elements<T>(p.rounded,
+                   [&]<class E>(TypeTag<E>) { detail::convolve<E>(p, x, weight, bias, y); });
+}
+
+/// Overwrites dx with the gradient of x. For stride s, the positions along an axis fall into s
+/// phases (see backward_axis). Each phase has its own taps, possibly none. At the positions of a
+/// pair of phases, one per axis, the gradient is a stride-1 correlation of dy with the pair's taps.
+template <class T>
+void convolve_back(const ConvolutionShape& p, const T* dy, const T* weight, T* dx) {
+  with_elements<T>(p.rounded,
+                   [&]<class E>(TypeTag<E>) { detail::convolve_back<E>(p, dy, weight, dx); });
 }
 
 /// Overwrites dweight with the gradient of the weight.
 template <class T>
 void convolve_weight(const ConvolutionShape& p, const T* x, const T* dy, T* dweight) {
-  detail::WeightGradient<T>(p, x, dy).run(dweight);
+  with_elements<T>(p.rounded,
+                   [&]<class E>(TypeTag<E>) { detail::WeightGradient<E>(p, x, dy).run(dweight); });
 }
 
 }  // namespace gradus::kernel

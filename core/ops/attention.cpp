@@ -147,7 +147,7 @@ kernel::Attention<T> problem_of(const Tensor& q, const Tensor& k, const Tensor& 
   p.batch = q.size(0), p.heads = q.size(1), p.kv_heads = k.size(1);
   p.queries = q.size(2), p.keys = k.size(2), p.dim = q.size(3), p.value_dim = v.size(3);
   p.causal = s.causal, p.window = s.window;
-  p.scale = s.scale, p.dropout = s.dropout, p.key = s.key, p.rounded = core::modes().bfloat16;
+  p.scale = s.scale, p.dropout = s.dropout, p.key = s.key;
   if (const Tensor& mask = s.mask_per_head; mask.defined()) {
     if (mask.dtype() == boolean)
       p.visible = mask.data<bool>();

@@ -77,9 +77,8 @@ struct AnomalyMode : core::ModeScope {
 /// scope has no effect (see has_bfloat16_products()).
 ///
 /// The scope has no effect on attention of fewer than 4 queries without gradients, Newton-Schulz
-/// steps (see MuonOptions::bfloat16), most products of a matrix and one vector, products of a few
-/// rows with a compressed weight, and convolutions other than of patches. Patches are adjacent
-/// windows of at least 2 x 2 pixels that cover the image, without padding or groups.
+/// steps (see MuonOptions::bfloat16), most products of a matrix and one vector, and products of a
+/// few rows with a compressed weight.
 struct Bfloat16Products : core::ModeScope {
   [[nodiscard]] explicit Bfloat16Products(bool on = true) : ModeScope(&core::Modes::bfloat16, on) {}
 };

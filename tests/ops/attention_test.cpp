@@ -198,6 +198,7 @@ TEST_CASE("attention: any number of leading axes") {
 }
 
 TEST_CASE("attention: empty axes") {
+  const Bfloat16Products products(GENERATE(false, true));
   auto run = [](const Sizes& sizes) {
     auto in = operands(sizes, float32);
     for (Tensor& x : in) x.requires_grad_();

@@ -1,6 +1,7 @@
 #pragma once
-// Rounds float32 matrices to bfloat16 and packs two elements into each 32-bit lane, the operand
-// format of the processor's bfloat16 instructions (ProductKernel::bfloat16_panel).
+// Rounds float32 matrices to bfloat16 and packs two scalars into each 32-bit lane, the operand
+// format of the processor's bfloat16 instructions (ProductKernel::bfloat16_panel, packed_panel,
+// tile and window).
 //
 // The simple form rounds A and B and then computes a float32 product. A bfloat16 instruction
 // multiplies and adds 32 elements, a float32 instruction 16. On Zen 4, products take 0.49 to 0.57
@@ -9,13 +10,43 @@
 
 #include <array>
 
+#include "gradus/core/kernels/products/compressed.h"
 #include "gradus/core/kernels/products/panel_gemm.h"
+#include "gradus/core/kernels/products/product.h"
 
 namespace gradus::kernel {
 
 /// Two bfloat16 numbers that are neighbours along the axis that a product sums over. The first is
 /// in the low half.
 using Pair = uint32_t;
+
+/// Whether E is two scalars rounded to bfloat16.
+template <class E>
+inline constexpr bool is_pair = std::is_same_v<E, Pair>;
+
+/// The number of scalars in an element E of a product's operand: 2 in a Pair, else 1.
+template <class E>
+inline constexpr int64_t scalars = is_pair<E> ? 2 : 1;
+
+/// Returns the number of elements E that hold n scalars of the axis that a product sums over.
+template <class E>
+constexpr int64_t elements_of(int64_t n) {
+  return ceil_div(n, scalars<E>);
+}
+
+/// Rounds two scalars.
+inline Pair pair_of(float first, float second) {
+  return bfloat16_from(first) | static_cast<Pair>(bfloat16_from(second)) << 16;
+}
+
+/// Calls f(TypeTag<E>) with the type of the elements in which a kernel's products hold operands of
+/// type T: Pair if they are to be `rounded` and this build can round them, else T.
+template <class T, class F>
+void with_elements(bool rounded, F&& f) {
+  if constexpr (can_round<T>)
+    if (rounded) return f(TypeTag<Pair>{});
+  f(TypeTag<T>{});
+}
 
 /// The operands of panel_gemm, rounded to bfloat16. A block of A is rounded before it is
 /// multiplied, and a panel of B when it is packed.

@@ -183,7 +183,7 @@ void compute(ProductKernel choice, const Product<T>& p, const Tile& tile, const 
   const auto tile_done = [&](const Tile& b) {
     if (done) done({tile.row + b.row, b.rows, tile.col + b.col, b.cols});
   };
-  if constexpr (kernel::bfloat16_products && std::is_same_v<T, float>)
+  if constexpr (kernel::can_round<T>)
     if (choice == ProductKernel::bfloat16_panel)
       return kernel::panel_gemm<kernel::RoundedOperands>(part, tile_done);
   if (choice == ProductKernel::panel)

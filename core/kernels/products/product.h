@@ -25,8 +25,9 @@
 //
 // bfloat16_panel bfloat16_pairs.h  panel with operands rounded to bfloat16, used in the mode
 //                                Bfloat16Products if the build has bfloat16_products: 0.49 to
-//                                0.57 of panel's time. Of the other kernels, only packed_panel and
-//                                tile round in this mode.
+//                                0.63 of panel's time. Of the other kernels, packed_panel, tile and
+//                                window round in this mode: attention takes 0.63 to 0.87 of the
+//                                time, a 3 x 3 convolution 0.56.
 //
 // packed_panel  packed_matrix.h  One matrix B times many A, for example a recurrent weight. Simple
 //                                form: a matmul per step, which packs the weight each time. Two
@@ -37,9 +38,6 @@
 //                                these sizes BLAS spends its time on preparations, and the scores
 //                                would be written to memory. Attention over 1024 tokens takes 0.23
 //                                of PyTorch's time and 0.07 of its memory.
-//
-// bfloat16_tile attention_operands.h  tile with operands rounded to bfloat16, in the same mode.
-//                                Attention takes 0.63 to 0.87 of tile's time.
 //
 // window        convolution.h    A's rows are windows of an image. Simple form: unfold the image
 //                                into a matrix (im2col), then one matmul. This kernel reads the
@@ -67,7 +65,6 @@ enum class ProductKernel {
   bfloat16_panel,
   packed_panel,
   tile,
-  bfloat16_tile,
   window,
   compressed_dots,
   blas
@@ -129,21 +126,20 @@ inline constexpr bool bfloat16_products = false;
 
 /// Whether this build can round operands of type T to bfloat16.
 template <class T>
-inline constexpr bool can_round = bfloat16_products&& std::is_same_v<T, float>;
+inline constexpr bool can_round = (bfloat16_products && std::is_same_v<T, float>);
 
 /// Returns the kernel for a product of elements of `dtype` (float32 or float64) on a processor with
 /// vectors of `vector_bytes` bytes. The choice depends only on these arguments and on
 /// bfloat16_products, not on the number of threads.
 constexpr ProductKernel choose_product(const ProductShape& p, Dtype dtype,
                                        int64_t vector_bytes = kernel::vector_bytes) {
-  const bool rounded = dtype == float32 && p.rounded && bfloat16_products;
   switch (p.operands) {
     case ProductOperands::packed:
       return ProductKernel::packed_panel;
     case ProductOperands::tiles:
       // Dot products round differently from tiles, so a recomputed product stays with tiles.
-      if (p.m < few_queries && p.k > 0 && !p.recomputed) return ProductKernel::row_dots;
-      return rounded ? ProductKernel::bfloat16_tile : ProductKernel::tile;
+      return p.m < few_queries && p.k > 0 && !p.recomputed ? ProductKernel::row_dots
+                                                           : ProductKernel::tile;
     case ProductOperands::windows:
       if (!p.disjoint) return ProductKernel::window;
       break;  // the windows are copied into a matrix
@@ -154,6 +150,7 @@ constexpr ProductKernel choose_product(const ProductShape& p, Dtype dtype,
       break;
   }
   if (p.k == 0) return ProductKernel::zero;
+  const bool rounded = dtype == float32 && p.rounded && bfloat16_products;
   if (p.dots_with_a() || (p.dots_with_b() && (p.m == 1 || !rounded)))
     return ProductKernel::row_dots;
   if (rounded) return ProductKernel::bfloat16_panel;

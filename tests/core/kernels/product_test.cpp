@@ -53,14 +53,6 @@ TEST_CASE("choose_product: rounded to bfloat16, float32 matrices alone", "[produ
   p = with_transposes(matrices(1, 40, 30), false, true);
   p.rounded = true;
   CHECK(choose_product(p, float32, avx512) == ProductKernel::row_dots);
-  ProductShape tiles{.operands = ProductOperands::tiles, .m = 64, .n = 128, .k = 32};
-  CHECK(choose_product(tiles, float32, avx512) == ProductKernel::tile);
-  tiles.rounded = true;
-  CHECK(choose_product(tiles, float32, avx512) ==
-        (bfloat16_products ? ProductKernel::bfloat16_tile : ProductKernel::tile));
-  CHECK(choose_product(tiles, float64, avx512) == ProductKernel::tile);
-  tiles.m = few_queries - 1;
-  CHECK(choose_product(tiles, float32, avx512) == ProductKernel::row_dots);
 }
 
 TEST_CASE("choose_product: row dots for few rows and for a vector if both are read along rows",
