@@ -47,7 +47,7 @@ struct BackwardTile {
   // Rows of which there are packed copies only if E is a Pair.
   const int64_t pair_rows = is_pair<E> ? m : 0, packed_rows = elements_of<E>(pair_rows);
   const int64_t dq_size = dim == p.dim ? 0 : p.queries * dim;
-  const int64_t packed_size = std::max(packed_rows * width, pair_rows* packed_width);
+  const int64_t packed_size = std::max((packed_rows * width), (pair_rows * packed_width));
   Arena<E> operands{(packed_dim + packed_vdim) * (width + most + m) + packed_most * dim +
                     packed_rows * (dim + vdim) + packed_size};
   E* const keys = operands.take(packed_dim * width);     // (depth, width)
@@ -56,8 +56,8 @@ struct BackwardTile {
   E* const v_space = operands.take(most * packed_vdim);
   E* const k_down = operands.take(packed_most * dim);
   E *const q_along = operands.take(m * packed_dim), *const d_along = operands.take(m * packed_vdim);
-  E *const q_down = operands.take(packed_rows * dim), *const d_down =
-                                                          operands.take(packed_rows * vdim);
+  E* const q_down = operands.take(packed_rows * dim);
+  E* const d_down = operands.take(packed_rows * vdim);
   E* const packed = operands.take(packed_size);  // weights or dscores
   Arena<T> arena{(2 * m + 1) * width + most * (dim + vdim) + padded<T>(p.queries) + dq_size};
   T *const weights = arena.take(m * width), *const dscores = arena.take(m * width);

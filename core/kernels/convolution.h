@@ -9,7 +9,8 @@
 // The composed form is composed_conv2d in core/ops/convolution.cpp, one matmul per filter tap
 // (position in a filter). Other libraries often unfold the image (im2col) and call BLAS; these
 // kernels read the padded image directly. Forward and backward of 3 x 3 filters from 64 to 64
-// channels over a batch of 32 images of 32 x 32 take 0.93 of oneDNN's time.
+// channels over a batch of 32 images of 32 x 32 take 0.93 of oneDNN's time. With operands rounded to
+// bfloat16 they take 0.56 of float32's time.
 //
 // Long parameter lists: they follow BLAS's gemm, see tile_gemm.h.
 
@@ -45,8 +46,8 @@ void pad_planes(const Planes& p, int64_t channels, const T* from, T* to) {
   }
 }
 
-/// Copies planes like pad_planes. If E is a Pair, each plane of `to` holds two neighbouring
-/// channels, and there must be space for a vector more.
+/// Does the same. If E is a Pair, each plane of `to` holds two neighbouring channels, with zeros for
+/// a missing one, and up to lanes<E> - 1 elements after the last plane are overwritten.
 template <class E>
 void pad_channels(const Planes& p, int64_t channels, const detail::Sum<E>* from, E* to) {
   if constexpr (!is_pair<E>) {
@@ -57,7 +58,7 @@ void pad_channels(const Planes& p, int64_t channels, const detail::Sum<E>* from,
       to = std::fill_n(to, p.y.before * width, E{0});
       for (int64_t y = 0; y < p.y.size; ++y) {
         to = std::fill_n(to, p.x.before, E{0});
-        // May write beyond the row, to what is written later.
+        // Writes whole vectors. What goes past the row is overwritten by what follows.
         detail::round_down(1, from + y * p.x.size, p.plane(), std::min<int64_t>(2, channels - c),
                            p.x.size, to);
         to = std::fill_n(to + p.x.size, p.x.after, E{0});
@@ -110,8 +111,8 @@ inline void window_rows(int64_t m, int64_t k, const E* a, const int64_t* rows,
 
 /// Computes C (m, cols) = A B, or C += A B if `add`. Element (r, p) of A is a[rows[r] + places[p]].
 /// B is the first `cols` columns of a panel of k rows and panel_cols columns. Only whole vectors of
-/// C are written, so each row of C must have space for `cols` rounded up to whole vectors. A Pair
-/// of A or B holds elements 2 p and 2 p + 1 of the product's sums.
+/// C are written, so each row of C must have space for `cols` rounded up to whole vectors. If E is
+/// a Pair, k counts Pairs: an element of A or B holds two neighbours along the summed axis.
 template <class E>
 void window_gemm(bool add, int64_t m, int64_t cols, int64_t k, const E* a, const int64_t* rows,
                  const int64_t* places, const E* panel, detail::Sum<E>* c, int64_t ldc) {

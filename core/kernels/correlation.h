@@ -51,18 +51,19 @@ struct WindowBlock {
   int64_t count, begins[most], targets[most];
 };
 
-/// The windows over some channels of an image, combined from one sweep per axis. Windows and taps
-/// are numbered in the order (y, x), places in the order (channel, y, x).
+/// The windows over some planes of an image, combined from one sweep per axis. A plane is a channel
+/// or, in Pairs, two channels. Windows and taps are numbered in the order (y, x), places in the
+/// order (plane, y, x).
 struct Sweep {
   const Planes planes;
   const AxisSweep y, x;
   const int64_t width, filter_width;  // widths of a result plane and of a filter
   std::vector<int64_t> places = {};
 
-  Sweep(const Planes& p, int64_t channels, AxisSweep y_, AxisSweep x_, int64_t width_,
+  Sweep(const Planes& p, int64_t count, AxisSweep y_, AxisSweep x_, int64_t width_,
         int64_t filter_width_)
       : planes(p), y(std::move(y_)), x(std::move(x_)), width(width_), filter_width(filter_width_) {
-    for (int64_t c = 0; c < channels; ++c)
+    for (int64_t c = 0; c < count; ++c)
       for (const int64_t down : y.places)
         for (const int64_t across : x.places)
           places.push_back(c * p.padded_plane() + down * p.x.padded() + across);
@@ -88,11 +89,13 @@ struct Sweep {
 };
 
 /// Returns the sweep that computes conv(x) along an axis of x: window i starts at i * stride in the
-/// padded plane. Leaves out all but every `every`-th window.
-inline AxisSweep forward_axis(const WindowAxis& a, int64_t every = 1) {
+/// padded plane. Keeps the first of every `together` windows; the last of them may overlap others.
+inline AxisSweep forward_axis(const WindowAxis& a, int64_t together = 1) {
   AxisSweep sweep;
-  for (int64_t i = 0; i < a.out; i += every)
-    sweep.windows.push_back(i * a.stride), sweep.targets.push_back(i);
+  for (int64_t i = 0; i < a.out; i += together) {
+    const int64_t first = std::max<int64_t>(std::min(i, a.out - together), 0);
+    sweep.windows.push_back(first * a.stride), sweep.targets.push_back(first);
+  }
   for (int64_t u = 0; u < a.kernel; ++u)
     sweep.places.push_back(u * a.dilation), sweep.taps.push_back(u);
   return sweep;
@@ -122,7 +125,7 @@ inline PaddedAxis backward_padding(const WindowAxis& a) {
           std::max<int64_t>(last - (a.out - 1), 0)};
 }
 
-/// About the least number of multiply-adds per chunk of the parallel loop of Correlation.
+/// About the least number of multiply-adds of elements E per chunk of Correlation's parallel loop.
 inline constexpr int64_t min_convolution_work = int64_t{1} << 19;
 
 template <class T>
@@ -134,18 +137,20 @@ int64_t panels_of(int64_t columns) {
 /// filter j. A panel has a row per tap of each channel or, in Pairs, of each two channels.
 template <class E, class At>
 void pack_filters(int64_t channels, int64_t taps, int64_t filters, E* to, At at) {
-  for (int64_t j = 0; j < filters; j += panel_cols<E>)
+  constexpr int64_t width = panel_cols<E>;
+  alignas(64) Sum<E> rows[scalars<E> * width];
+  for (int64_t j = 0; j < filters; j += width)
     for (int64_t c = 0; c < channels; c += scalars<E>)
-      for (int64_t tap = 0; tap < taps; ++tap)
-        for (int64_t i = j; i < j + panel_cols<E>; ++i) {
-          const auto weight = [&](int64_t channel) {
-            return i < filters && channel < channels ? at(channel, tap, i) : Sum<E>{0};
-          };
-          if constexpr (is_pair<E>)
-            *to++ = pair_of(weight(c), weight(c + 1));
-          else
-            *to++ = weight(c);
-        }
+      for (int64_t tap = 0; tap < taps; ++tap, to += width) {
+        const int64_t n = std::min(scalars<E>, channels - c);
+        for (int64_t r = 0; r < n; ++r)
+          for (int64_t i = 0; i < width; ++i)
+            rows[r * width + i] = j + i < filters ? at(c + r, tap, j + i) : Sum<E>{0};
+        if constexpr (is_pair<E>)
+          round_down(1, rows, width, n, width, to);
+        else
+          std::copy_n(rows, width, to);
+      }
 }
 
 /// Correlates images with filters. The channels of an image are split into groups, and one group of
@@ -256,6 +261,9 @@ void Correlation<E>::run() const {
 /// by shares of a group's input channels. Each part has its own sums (groups, rows, columns).
 /// `columns` is `out` rounded up to whole panels. The sums are added in the order of the parts. To
 /// limit memory, there are fewer parts if the sums are large.
+///
+/// Pairs sum over two neighbouring windows of a row at a time. If the number of windows is odd, the
+/// last window is paired with the one before it, whose dy then counts as 0.
 template <class E>
 class WeightGradient {
  public:
@@ -273,15 +281,16 @@ class WeightGradient {
         : padded(g.channels * g.sweep.planes.padded_plane() + lanes<E>),
           panel(width * step),
           plane(is_pair<E> ? g.sweep.planes.padded_plane() + g.beside : 0),
-          even(g.is_odd ? g.p.out * g.even.padded_plane() : 0) {}
-    Scratch<E> padded;  // (channels, padded plane)
-    Scratch<E> panel;   // (windows, filters)
-    Scratch<T> plane;   // a padded plane before it is rounded
-    Scratch<T> even;    // dy in rows of an even length
+          even_rows(g.is_odd ? g.p.out * g.even_count : 0) {}
+    Scratch<E> padded;     // (channels, padded plane)
+    Scratch<E> panel;      // (windows, filters)
+    Scratch<T> plane;      // a padded plane before it is rounded
+    Scratch<T> even_rows;  // dy in rows of an even length
     WindowBlock block;
   };
 
   void take_image(Space& space, const T* image, int64_t own) const;
+  void take_odd_rows(Space& space, const T* d) const;
   void add_image(Space& space, int64_t image_group, int64_t first, int64_t own, T* sum) const;
   void sum_part(Space& space, int64_t part, int64_t group, int64_t first, T* sums) const;
   void add_parts(T* sums, T* dweight) const;
@@ -296,15 +305,16 @@ class WeightGradient {
   const int64_t images = ceil_div(p.images, parts);  // images per part
   const int64_t shares = std::clamp<int64_t>(16 / (parts * p.groups), 1, p.in);
   const int64_t channels = ceil_div(p.in, shares);  // channels per share
-  // A Pair holds the numbers that two neighbouring windows of a row read. They lie this far apart.
+  // A Pair holds what two neighbouring windows of a row read at the same tap: two scalars this far
+  // apart. A single window has no neighbour, and its stride may be huge.
   const int64_t beside = w.x.out > 1 ? w.x.stride : 0;
   const bool is_odd = is_pair<E> && w.x.out % 2 == 1;
-  const Planes even{{w.y.out}, {w.x.out, 0, is_odd}};
+  const int64_t even_count = w.y.out * (is_odd ? w.x.out + 1 : w.x.out);  // of dy, per filter
   const Sweep sweep{{w.y.around(), w.x.around()},  channels, forward_axis(w.y),
                     forward_axis(w.x, scalars<E>), w.x.out,  w.x.kernel};
 };
 
-/// Copies `own` channels of an image to space.padded. In a Pair, each number is followed by the one
+/// Copies `own` channels of an image to space.padded. In a Pair, each scalar is followed by the one
 /// that the next window reads in its place.
 template <class E>
 void WeightGradient<E>::take_image(Space& space, const T* image, int64_t own) const {
@@ -315,9 +325,21 @@ void WeightGradient<E>::take_image(Space& space, const T* image, int64_t own) co
     std::fill_n(space.plane.data() + planes.padded_plane(), beside, T{0});
     for (int64_t c = 0; c < own; ++c) {
       pad_planes(planes, 1, image + c * planes.plane(), space.plane.data());
-      round_down(1, space.plane.data(), beside, 2, planes.padded_plane(),
+      round_down(1, space.plane.data(), beside, w.x.out > 1 ? 2 : 1, planes.padded_plane(),
                  space.padded.data() + c * planes.padded_plane());
     }
+  }
+}
+
+/// Copies dy's rows of an odd length, with a 0 before the last element, or after the only one.
+template <class E>
+void WeightGradient<E>::take_odd_rows(Space& space, const T* d) const {
+  T* to = space.even_rows.data();
+  for (int64_t row = 0; row < p.out * w.y.out; ++row, d += w.x.out) {
+    to = std::copy_n(d, w.x.out - 1, to);
+    const T last = d[w.x.out - 1];
+    *to++ = w.x.out > 1 ? T{0} : last;
+    *to++ = w.x.out > 1 ? last : T{0};
   }
 }
 
@@ -327,16 +349,15 @@ template <class E>
 void WeightGradient<E>::add_image(Space& space, int64_t image_group, int64_t first, int64_t own,
                                   T* sum) const {
   take_image(space, x + (image_group * p.in + first) * w.plane(), own);
-  const int64_t length = even.padded_plane();
   const T* d = dy + image_group * p.out * w.count();
-  if (is_odd) pad_planes(even, p.out, d, space.even.data());
-  if (is_odd) d = space.even.data();
+  if (is_odd) take_odd_rows(space, d);
+  if (is_odd) d = space.even_rows.data();
   for (int64_t at = 0; at < sweep.count(); at += step) {
     const int64_t k = std::min(step, sweep.count() - at);
     sweep.find_windows(at, k, space.block);
     for (int64_t j = 0; j < p.out; j += width) {
       const int64_t cols = std::min(width, p.out - j);
-      const Product<T> gradient{.trans_b = true, .b = d + j * length, .ldb = length};
+      const Product<T> gradient{.trans_b = true, .b = d + j * even_count, .ldb = even_count};
       if constexpr (is_pair<E>)
         pack_pairs(gradient, 2 * at, 2 * k, 0, cols, space.panel.data());
       else

@@ -109,6 +109,37 @@ TEST_CASE("bfloat16 convolution: sequences and transposed convolutions", "[fused
   }
 }
 
+TEST_CASE("bfloat16 convolution: the bias is not rounded; empty batches; images alone") {
+  manual_seed(7);
+  const Tensor x = randn({12, 3, 6, 7}), weight = randn({5, 3, 3, 3});
+  const Tensor bias = randn({5}).requires_grad_();
+  const Bfloat16Products mode;
+  const Tensor plain = conv2d(x, weight), y = conv2d(x, weight, bias);
+  CHECK(values(y.detach()) == values(plain + bias.detach().reshape({5, 1, 1})));
+  CHECK(values(grad({sum(y)}, {bias})[0]) == Values(5, 12.0 * 4 * 5));
+  for (const int64_t n : {0, 11})
+    CHECK(values(conv2d(x.slice(0, n, n + 1), weight)) == values(plain.slice(0, n, n + 1)));
+  const Tensor filters = weight.clone().requires_grad_(), none = zeros({0, 3, 6, 7});
+  CHECK(values(grad({sum(conv2d(none, filters))}, {filters})[0]) == Values(5 * 27, 0.0));
+  const Tensor thin = zeros({2, 3, 6, 0}).requires_grad_();
+  const Tensor padded = conv2d(thin, filters, {}, {.padding = {0, 2}});
+  CHECK(values(padded.detach()) == Values(static_cast<size_t>(padded.numel()), 0.0));
+  CHECK(grad({sum(padded)}, {thin})[0].shape() == thin.shape());
+}
+
+TEST_CASE("bfloat16 convolution: gradients under create_graph, and of gradients, agree") {
+  manual_seed(8);
+  const Tensor x = randn({2, 3, 6, 7}).requires_grad_(), w = randn({4, 3, 3, 3}).requires_grad_();
+  const Bfloat16Products mode;
+  const Tensor y = conv2d(x, w, {}, {.stride = {1, 2}, .padding = 1}), dy = randn(y.shape());
+  const auto plain = grad({y}, {x, w}, {.grad_outputs = {dy}, .retain_graph = true});
+  const auto recorded = grad({y}, {x, w}, {.grad_outputs = {dy}, .create_graph = true});
+  for (size_t i = 0; i < 2; ++i) CHECK(difference(plain[i], recorded[i].detach()) < 1e-4);
+  // The image's gradient is linear in w: differentiating its product with x gives dy's filters.
+  const auto second = grad({sum(recorded[0] * x.detach())}, {w})[0];
+  CHECK(difference(second, recorded[1].detach()) < 1e-4);
+}
+
 TEST_CASE("bfloat16 convolution: the same bits on any number of threads; float64 as it is") {
   manual_seed(6);
   const Tensor x = randn({13, 5, 21, 29}), weight = randn({33, 5, 3, 3});

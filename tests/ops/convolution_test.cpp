@@ -105,6 +105,7 @@ TEST_CASE("convolution: the same bits at any number of threads, alone and in a b
 }
 
 TEST_CASE("convolution: a value reaches only the windows that contain it", "[convolution]") {
+  const Bfloat16Products products(GENERATE(false, true));
   constexpr double infinity = std::numeric_limits<double>::infinity();
   for (const double value : {infinity, std::numeric_limits<double>::quiet_NaN()}) {
     Tensor x = ones({1, 1, 6, 35});
@@ -128,11 +129,44 @@ TEST_CASE("convolution: small and large magnitudes", "[convolution]") {
   }
 }
 
+TEST_CASE("convolution: a value reaches only the gradients of the taps that meet it",
+          "[convolution][fused]") {
+  const Bfloat16Products products(GENERATE(false, true));
+  const double value = GENERATE(std::numeric_limits<double>::infinity(), std::nan(""));
+  for (const int64_t width : {3, 8, 9, 10, 11}) {
+    const int64_t out = (width - 3) / 2 + 1;
+    for (int64_t column = 0; column < width; ++column) {
+      CAPTURE(width, column, value);
+      Tensor x = ones({1, 2, 3, width});
+      x.select(1, 1).select(1, 2).slice(1, column, column + 1).fill_(value);
+      const Tensor weight = leaf(ones({3, 2, 3, 3}));
+      const Tensor d = grad({sum(conv2d(x, weight, {}, {.stride = 2}))}, {weight})[0];
+      for (int64_t tap = 0; tap < 9; ++tap) {
+        const int64_t window = (column - tap % 3) / 2;
+        const bool meets =
+            tap / 3 == 2 && column >= tap % 3 && (column - tap % 3) % 2 == 0 && window < out;
+        for (int64_t o = 0; o < 3; ++o) {
+          const auto of = [&](int64_t c) { return d.to_vector<double>()[(o * 2 + c) * 9 + tap]; };
+          CHECK(of(0) == static_cast<double>(out));
+          if (meets)
+            CHECK_FALSE(std::isfinite(of(1)));
+          else
+            CHECK(of(1) == static_cast<double>(out));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("convolution: the largest stride and dilation", "[convolution]") {
+  const Bfloat16Products products(GENERATE(false, true));
   constexpr int64_t most = int64_t{1} << 30;
   const Tensor x = full({1, 1, 1, 2}, 3), one = full({1, 1, 1, 1}, 2);
   CHECK(golden::same(conv2d(x, one, {}, {.stride = most}), full({1, 1, 1, 1}, 6)));
   CHECK(golden::same(conv2d(x, one, {}, {.dilation = most}), full({1, 1, 1, 2}, 6)));
+  const Tensor filter = leaf(one.clone());
+  const Tensor d = grad({sum(conv2d(x, filter, {}, {.stride = most}))}, {filter})[0];
+  CHECK(golden::same(d, full({1, 1, 1, 1}, 3)));
 }
 
 TEST_CASE("convolution: gradients of strided views of x and of the filters", "[convolution]") {

@@ -51,7 +51,7 @@ class PackedMatrix {
         const Product<T> g{.m = m, .k = k_, .a = a, .lda = k_};
         const Scratch<Pair> rows(m * pair_rows());
         detail::round_rows(g, 0, m, 0, k_, pair_rows(), rows.data());
-        return multiply_panels<Pair>(m, ceil_div(k_, int64_t{2}), rows.data(), pair_rows(),
+        return multiply_panels<Pair>(m, elements_of<Pair>(k_), rows.data(), pair_rows(),
                                      pairs_.data(), add, c, ldc);
       }
     multiply_panels<T>(m, k_, a, k_, panels_.data(), add, c, ldc);
@@ -70,7 +70,7 @@ class PackedMatrix {
   template <class Element>
   void multiply_panels(int64_t m, int64_t k, const Element* a, int64_t lda, const Element* panels,
                        bool add, T* c, int64_t ldc) const {
-    const int64_t rows = std::is_same_v<Element, T> ? k : pair_rows();
+    const int64_t rows = is_pair<Element> ? pair_rows() : k;
     const int64_t steps = ceil_div(k, detail::k_step), step = (k - 1) / steps + 1;
     for (int64_t j = 0; j < n_; j += width)
       for (int64_t p = 0; p < k; p += step)
@@ -81,7 +81,7 @@ class PackedMatrix {
   bool rounded_ = can_round<T> && core::modes().bfloat16;
   int64_t k_, n_;
   Scratch<T> panels_;
-  Scratch<uint32_t> pairs_;  // for a rounded matrix
+  Scratch<Pair> pairs_;  // for a rounded matrix
 };
 
 }  // namespace gradus::kernel

@@ -93,7 +93,7 @@ struct ProductShape {
   bool trans_a = false, trans_b = false;
   int64_t lda = 0, ldb = 0;  ///< row strides of A and B as stored, before op
   bool recomputed = false;   ///< for tiles: backward recomputes C and needs the same bits
-  bool rounded = false;      ///< float32 operands may be rounded to bfloat16
+  bool rounded = false;      ///< for matrices: float32 operands may be rounded to bfloat16
   bool disjoint = false;     ///< for windows: they cover the image without overlap, each with two
                              ///< or more pixels along both axes, and there is one group
 
