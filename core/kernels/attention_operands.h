@@ -42,8 +42,8 @@ Rows<const E> pack_along(Sum<E> factor, const Sum<E>* first, int64_t stride, int
   return {space, width};
 }
 
-/// Does the same for products that sum over the rows. If E is a Pair, row i of the result holds rows
-/// 2 i and 2 i + 1, where zeros stand for a missing row, and `space` needs
+/// Packs rows as pack_along does, for products that sum over the rows. If E is a Pair, row i of the
+/// result holds rows 2 i and 2 i + 1, where zeros stand for a missing row, and `space` needs
 /// elements_of(n) * padded(dim) elements.
 template <class E>
 Rows<const E> pack_down(Sum<E> factor, const Sum<E>* first, int64_t stride, int64_t n, int64_t dim,

@@ -46,8 +46,9 @@ void pad_planes(const Planes& p, int64_t channels, const T* from, T* to) {
   }
 }
 
-/// Does the same. If E is a Pair, each plane of `to` holds two neighbouring channels, with zeros for
-/// a missing one, and up to lanes<E> - 1 elements after the last plane are overwritten.
+/// Copies planes as pad_planes does. If E is a Pair, each plane of `to` holds two neighbouring
+/// channels, with zeros for a missing one, and up to lanes<E> - 1 elements after the last plane are
+/// overwritten.
 template <class E>
 void pad_channels(const Planes& p, int64_t channels, const detail::Sum<E>* from, E* to) {
   if constexpr (!is_pair<E>) {
