@@ -12,27 +12,30 @@ using namespace gradus::core;
 
 inline constexpr double inf = std::numeric_limits<double>::infinity();
 
-/// Computes attention by the formula. `key` determines the dropout of the weights.
-inline Tensor formula(const Tensor& q, const Tensor& k, const Tensor& v,
-                      const AttentionOptions& o = {}, RandomKey key = {}) {
-  const int64_t Tq = q.size(-2), Tk = k.size(-2), group = q.size(-3) / k.size(-3);
-  auto repeated = [&](const Tensor& x) {
-    std::vector<Tensor> heads;
-    for (int64_t h = 0; h < q.size(-3); ++h) heads.push_back(x.slice(-3, h / group, h / group + 1));
-    return cat(heads, -3);
-  };
-  Tensor scores = matmul(q, repeated(k).mT()) *
-                  o.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
+/// Hides what the options hide from the scores (..., Tq, Tk), and adds their mask.
+inline Tensor masked(Tensor scores, const AttentionOptions& o) {
+  const int64_t Tq = scores.size(-2), Tk = scores.size(-1);
   if (o.causal) {
     const Tensor last = arange(Tk - Tq, Tk).unsqueeze(1);
     scores = masked_fill(scores, gt(arange(Tk), last), -inf);
     if (o.window > 0) scores = masked_fill(scores, lt(arange(Tk) + o.window, last + 1), -inf);
   }
-  if (o.mask.defined() && o.mask.dtype() == boolean)
-    scores = masked_fill(scores, logical_not(o.mask), -inf);
-  else if (o.mask.defined())
-    scores = scores + o.mask;
-  Tensor weights = softmax(scores);
+  if (!o.mask.defined()) return scores;
+  if (o.mask.dtype() == boolean) return masked_fill(scores, logical_not(o.mask), -inf);
+  return scores + o.mask.to(scores.dtype());
+}
+
+/// Computes attention by the formula. `key` determines the dropout of the weights.
+inline Tensor formula(const Tensor& q, const Tensor& k, const Tensor& v,
+                      const AttentionOptions& o = {}, RandomKey key = {}) {
+  const int64_t group = q.size(-3) / k.size(-3);
+  auto repeated = [&](const Tensor& x) {
+    std::vector<Tensor> heads;
+    for (int64_t h = 0; h < q.size(-3); ++h) heads.push_back(x.slice(-3, h / group, h / group + 1));
+    return cat(heads, -3);
+  };
+  const double scale = o.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
+  Tensor weights = softmax(masked(matmul(q, repeated(k).mT()) * scale, o));
   if (o.dropout > 0) weights = dropout(weights, o.dropout, key);
   return matmul(weights, repeated(v));
 }

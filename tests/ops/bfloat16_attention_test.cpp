@@ -5,6 +5,7 @@
 
 #include "gradus/gradus.h"
 #include "tests/ops/attention_formula.h"
+#include "tests/ops/rounded.h"
 
 namespace bfloat16_attention_test {
 
@@ -12,12 +13,6 @@ using namespace gradus;
 using namespace gradus::testing;
 
 namespace {
-
-/// Rounds float64 numbers to float32 and on to bfloat16, and returns float64.
-Tensor rounded(const Tensor& x) {
-  const Tensor narrow = x.to(float32);
-  return (has_bfloat16_products() ? narrow.to(bfloat16).to(float32) : narrow).to(float64);
-}
 
 struct Case {
   Sizes sizes;
@@ -44,19 +39,9 @@ std::vector<Tensor> fused(const Case& c, const std::vector<Tensor>& in, const Te
 /// values have as many heads as queries.
 std::vector<Tensor> by_formula(const Case& c, const std::vector<Tensor>& in, const Tensor& dy) {
   const AttentionOptions& o = c.options;
-  const int64_t queries = in[0].size(-2), keys = in[1].size(-2);
   const double scale = o.scale.value_or(1 / std::sqrt(static_cast<double>(in[0].size(-1))));
   const Tensor q = rounded(in[0] * scale), k = rounded(in[1]), v = rounded(in[2]);
-  Tensor scores = matmul(q, k.mT());
-  if (o.causal) {
-    const Tensor last = arange(keys - queries, keys).unsqueeze(1);
-    scores = masked_fill(scores, gt(arange(keys), last), -inf);
-    if (o.window > 0) scores = masked_fill(scores, lt(arange(keys) + o.window, last + 1), -inf);
-  }
-  if (o.mask.defined() && o.mask.dtype() == boolean)
-    scores = masked_fill(scores, logical_not(o.mask), -inf);
-  else if (o.mask.defined())
-    scores = scores + o.mask.to(float64);
+  const Tensor scores = masked(matmul(q, k.mT()), o);
   const Tensor shifted = exp(scores - max(scores, -1, true).values);
   const Tensor total = sum(shifted, -1, true), weights = shifted / total;
   Tensor keep = ones_like(weights);

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "gradus/gradus.h"
+#include "tests/ops/rounded.h"
 #include "tests/support/compare.h"
 
 namespace bfloat16_convolution_test {
@@ -15,12 +16,6 @@ using namespace gradus::testing;
 namespace {
 
 using Convolution = std::function<Tensor(const Tensor& x, const Tensor& weight)>;
-
-/// Rounds float64 numbers to float32 and on to bfloat16, and returns float64.
-Tensor rounded(const Tensor& x) {
-  const Tensor narrow = x.to(float32);
-  return (has_bfloat16_products() ? narrow.to(bfloat16).to(float32) : narrow).to(float64);
-}
 
 /// Returns y, dx and dweight in x's dtype. Only the forward pass runs in the mode.
 std::vector<Tensor> results(const Convolution& f, const Tensor& x, const Tensor& weight,
