@@ -31,6 +31,9 @@ namespace detail {
 // The most rows of a panel, and the most columns of C, in one step. A panel takes at most 32 KB of
 // L1. col_step columns of C stay in a cache while they are summed over several steps of k.
 inline constexpr int64_t k_step = 256, col_step = 1024;
+// The most rows of a panel that holds all rows of B. C is then written once and never read: float32
+// products with k = 384 and a wide C are 2 to 4% faster than in two steps.
+inline constexpr int64_t only_step = 384;
 // The most bytes of A in one step of rows and of k: half of an L2 cache of 1 MB. Each panel of B is
 // packed once per step of rows.
 inline constexpr int64_t near_bytes = 512 << 10;
@@ -165,11 +168,11 @@ void panel_gemm(const Product<T>& g, Done&& done) {
   using namespace detail;
   using Element = typename Operands::Element;
   constexpr int64_t per = Operands::rows_per_element, width = panel_cols<Element>;
-  const int64_t steps = ceil_div(g.k, per * k_step);
+  const int64_t steps = g.k <= per * only_step ? 1 : ceil_div(g.k, per * k_step);
   const int64_t step = padded<Element>(ceil_div(g.k, per * steps)) * per;
   const bool far = g.n * g.k * static_cast<int64_t>(sizeof(T)) > far_bytes;
-  const int64_t panel_lines = per * k_step * width * static_cast<int64_t>(sizeof(T)) / 64;
-  const Scratch<Element> panel(k_step * width);
+  const int64_t panel_lines = step * width * static_cast<int64_t>(sizeof(T)) / 64;
+  const Scratch<Element> panel(step / per * width);
   const int64_t block = Operands::block_rows(g);
   const int64_t row_step =
       near_bytes / static_cast<int64_t>(sizeof(Element)) / (step / per) / block * block;
