@@ -1,7 +1,7 @@
 // Talks with a GPT that answers messages, line by line.
 //
-//   build/bin/chat --model DIR        a model tuned by train_gpt --data FILE.jsonl, or one in Hugging
-//                                     Face's format that was tuned on conversations
+//   build/bin/chat --model DIR      a model tuned by train_gpt --data FILE.jsonl, or one in Hugging
+//                                   Face's format that was tuned on conversations
 
 #include <gradus/gradus.h>
 #include <unistd.h>

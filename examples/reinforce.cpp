@@ -2,7 +2,7 @@
 // gradient-following algorithms for connectionist reinforcement learning", Machine Learning 8.
 //
 // A policy pi(a | s) draws an action in each state. The gradient of its expected return is
-//   E[sum_t grad log pi(a_t | s_t) (G_t - b(s_t))],    G_t = r_t + gamma r_{t+1} + gamma^2 r_{t+2} + ...
+//   E[sum_t grad log pi(a_t | s_t) (G_t - b(s_t))],  G_t = r_t + gamma r_{t+1} + gamma^2 r_{t+2}...
 // for any baseline b that does not depend on the action. Here b is a second network, fitted to the
 // returns: an action is reinforced as far as its outcome was better than expected.
 //

@@ -75,8 +75,9 @@ class SourceRows {
 struct SamplingOptions {
   double temperature = 1;  ///< divides the logits; below 1e-6: the most likely token (greedy)
   int64_t top_k = 0;       ///< choose among the top_k most likely tokens; 0 means all
-  double top_p = 1;        ///< choose among the smallest set of most likely tokens that has at
-                           ///< least the fraction top_p of the probability left by top_k and min_p
+  /// Nucleus sampling: choose among the smallest set of most likely tokens whose total probability
+  /// is at least top_p times that of all tokens which top_k and min_p leave; 1 means all of them.
+  double top_p = 1;
   /// Choose among tokens that are at least min_p times as probable as the most likely token; 0
   /// means all. Nguyen et al. 2024, arXiv 2407.01082.
   double min_p = 0;

@@ -50,14 +50,14 @@ struct GPTConfig {
                                     ///< requires 2 or more layers
   double logit_cap = 0;             ///< logits become cap * tanh(logits / cap); 0 means no cap
   bool bigram = false;  ///< add logits from a (vocab, vocab) table, indexed by the current token
-  bool token_shift = false;  ///< mix the inputs of sublayers with the previous token's:
+  bool token_shift = false;  ///< mix each sublayer's input with the previous token's input, see
                              ///< nn::token_shift
   /// If above 0, backward recomputes the activations of all blocks, this many blocks at a time, to
   /// save memory. 0 keeps all activations. A model folder does not store it.
   int64_t recompute = 0;
-  /// Number of tokens whose logits loss() computes at a time and backward recomputes, to save
-  /// memory. 0 computes all at once and recomputes none; other values may change the rounding of
-  /// the loss. A model folder does not store it.
+  /// If above 0, loss() computes the logits of this many tokens at a time, and backward recomputes
+  /// them, to save memory. This may change the rounding of the loss. 0 computes all logits at once
+  /// and keeps them. A model folder does not store it.
   int64_t logit_rows = 0;
 };
 

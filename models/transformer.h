@@ -13,7 +13,8 @@ namespace gradus::models {
 struct TransformerConfig {
   int64_t source_vocab = 0;  ///< vocabulary size; required
   int64_t target_vocab = 0;  ///< vocabulary size; required
-  int64_t context = 128;     ///< maximum length of source and target
+  int64_t context = 128;     ///< maximum number of tokens of a source, and of a target with its
+                             ///< [START]
   int64_t layers = 3;        ///< number of encoder blocks, and of decoder blocks
   int64_t heads = 4;         ///< attention heads; must divide dim
   int64_t dim = 128;         ///< embedding size

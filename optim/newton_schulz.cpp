@@ -251,8 +251,8 @@ class Iteration {
   Scratch<T> squares_;
 };
 
-/// Runs the steps by the Gram matrix, which is computed again from X before its errors would grow by
-/// too much.
+/// Runs the steps by the Gram matrix, which is computed again from X before its errors would grow
+/// too large.
 template <class T>
 void run_by_gram(std::span<const Step> steps, bool rounded, Iteration<T>& x) {
   constexpr double most = 1e6, most_rounded = 2e3, most_after_first = 300;

@@ -9,8 +9,9 @@
 
 namespace gradus::internal {
 
-/// A buffered file, closed on destruction. Each operation throws Error if it fails, with a message
-/// that begins with `context`, for example "read_file: a.txt: ".
+/// A buffered file. Each operation throws Error if it fails, with a message that begins with
+/// `context`, for example "read_file: a.txt: ". The destructor writes what is still buffered and
+/// closes the file, but ignores errors: call sync() first to see them.
 class File {
  public:
   /// Opens the file with the `flags` of open(2), such as O_RDONLY.

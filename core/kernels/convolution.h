@@ -9,8 +9,8 @@
 // The composed form is composed_conv2d in core/ops/convolution.cpp, one matmul per filter tap
 // (position in a filter). Other libraries often unfold the image (im2col) and call BLAS; these
 // kernels read the padded image directly. Forward and backward of 3 x 3 filters from 64 to 64
-// channels over a batch of 32 images of 32 x 32 take 0.93 of oneDNN's time. With operands rounded to
-// bfloat16 they take 0.56 of float32's time.
+// channels over a batch of 32 images of 32 x 32 take 0.93 of oneDNN's time. With operands rounded
+// to bfloat16 they take 0.56 of float32's time.
 //
 // Long parameter lists: they follow BLAS's gemm, see tile_gemm.h.
 

@@ -173,11 +173,10 @@ Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtyp
 /// elements along its axis, as expand() does; a tensor with repeated elements cannot be changed in
 /// place. A bool is a byte of value 0 or 1.
 ///
-/// `deleter` is called once with `data` when the last tensor, view or graph node that uses the
-/// memory is destroyed, on the thread that destroys it. The deleter must not throw. Without a
-/// deleter, the memory must outlive these tensors, views and nodes. No op reuses the memory for its
-/// own results. Backward does not detect changes to the memory that bypass the tensor: it reads the
-/// changed values.
+/// `deleter` is called once with `data` when no tensor, view or graph node uses the memory any
+/// more, on the thread that ended its last use. The deleter must not throw. Without a deleter, the
+/// memory must stay valid until then. No op reuses the memory for its own results. Backward does
+/// not detect changes to the memory that bypass the tensor: it reads the changed values.
 ///
 /// Throws Error if data is null although there are elements, if data is not aligned to the size of
 /// an element, if the number of strides is not the rank, if a size or stride is negative or too

@@ -149,7 +149,7 @@ Tensor is_overwritten(const Tensor& index, int dim, const Shape& shape) {
 }
 }  // namespace
 
-// y = x, y[index_i] = src_i         dx = dy, 0 where written; dsrc_i = dy[index_i], 0 if overwritten
+// y = x, y[index_i] = src_i       dx = dy, 0 where written; dsrc_i = dy[index_i], 0 if overwritten
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
   ProfileScope scope("scatter");
   const int d = normalize_dim("scatter", dim, x.rank());

@@ -27,9 +27,9 @@ namespace gradus {
 
 namespace {
 
-// Under a sanitizer blocks are not cached, so that it sees when they are used after they were freed.
-// But AddressSanitizer maps each block above 128 KB anew, and page faults took half of the tests'
-// time. Such blocks are cached, and poisoned where nobody may touch them.
+// Under a sanitizer blocks are not cached, so that it sees when they are used after they were
+// freed. But AddressSanitizer maps each block above 128 KB anew, and page faults took half of the
+// tests' time. Such blocks are cached, and poisoned where nobody may touch them.
 constexpr bool caching(int64_t bytes) {
   return !sanitized || (address_sanitized && bytes > int64_t{128} << 10);
 }

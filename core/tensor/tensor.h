@@ -96,9 +96,10 @@ class Tensor {
   /// dtypes can be converted back and can be passed as weights to linear, updated_linear,
   /// feed_forward and embedding. They have no gradient.
   Tensor to(Dtype dtype) const;
-  /// Returns this tensor if it is contiguous, else a contiguous copy.
+  /// Returns this tensor if it is contiguous, else a copy by clone().
   Tensor contiguous() const;
-  /// Returns a contiguous copy in new storage.
+  /// Returns a contiguous copy in new storage. Throws Error for a view of a compressed tensor that
+  /// is not contiguous or, in int8, not the whole tensor.
   Tensor clone() const;
 
   // ---- views (differentiable) ----

@@ -54,9 +54,10 @@ class LossLog {
   /// Returns the last row as a line to print, for example "step 250 train 2.0113 val 2.0891
   /// accuracy 0.4312".
   std::string last_line() const;
-  /// Returns the plot for FOLDER/loss.png: the losses of all steps, and the estimates of the
-  /// training and the validation loss. The y axis is logarithmic if all estimates but NaN are
-  /// positive and the largest is more than five times the smallest.
+  /// Returns the plot for FOLDER/loss.png: the losses of all steps (in a long run, means of groups
+  /// of steps), and the estimates of the training and the validation loss. The y axis is
+  /// logarithmic if the estimates are positive, NaN aside, and the largest is more than five times
+  /// the smallest.
   Picture picture(const std::string& title, const std::string& loss_name,
                   const LossCurve& steps) const;
 

@@ -17,7 +17,7 @@ class ModelProto;
 
 namespace gradus {
 
-/// The name of a value in the graph: an input, a weight, a constant or the output of a node.
+/// The name of a value in the graph: an input, a weight, a constant or an output of a node.
 using OnnxValue = std::string;
 /// Sizes, axes or indices.
 using Ints = std::vector<int64_t>;

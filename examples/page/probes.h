@@ -32,9 +32,9 @@ std::string probe(const Model& model, const models::Tokenizer& tokens, const Que
   return probe(q, attention_of(model, tokens, q));
 }
 
-/// Images (n, C, H, W) with values from 0 to 1, their true labels (n), and what a classifier
-/// computes for them: logits (n, classes) and attention maps (n, h, w), which may be undefined. The
-/// answer that probe() returns shows the first images and the most confident mistakes.
+/// Images (n, C, H, W) with values from 0 to 1, their true labels (n), a classifier's logits
+/// (n, classes) and its attention maps (n, h, w). Only the maps may be undefined. The answer that
+/// probe() returns shows the first images and the most confident mistakes.
 struct Classified {
   Tensor images, labels, logits, maps;
   std::vector<std::string> class_names;

@@ -60,8 +60,8 @@ class RunPage {
   void spent(double seconds) { spent_ += seconds; }
   /// Sets the text that the page shows about changes of the learning rate, see RateByHand::text().
   void set_rates(const std::string& rates);
-  /// Returns the page as one file, with all its data and `answer`, the answer to one question (""
-  /// for none).
+  /// Returns the page as one HTML text that contains all its data and `answer`, the answer to one
+  /// question as JSON. If `answer` is not JSON (for example ""), the page shows none.
   std::string saved(const std::string& answer) const;
 
  private:

@@ -26,8 +26,8 @@ struct Series {
   Stroke stroke = Stroke::solid;
   std::string colour = {};  ///< "#rrggbb"; default: the next of ten colours
   /// For a cloud: "circle", "square", "triangle", "diamond", "cross", or a character to draw at
-  /// each point. Default: a circle for the first ten clouds, then the next of four forms after
-  /// every ten.
+  /// each point. Default, by position in Picture::series: a circle for the first ten, a square for
+  /// the next ten, then a triangle, a diamond, and a circle again.
   std::string mark = {};
   std::vector<std::string> labels = {};  ///< texts beside the points: one per point, or none
 };

@@ -30,7 +30,8 @@ class Trainer {
   Trainer(Task& task, const TrainOptions& options, std::string options_json, RunFolder& folder,
           const Ranks& ranks);
 
-  /// Restores the state of the run that wrote the checkpoint. Without --eval-only, throws Error if
+  /// Restores the state of the run that wrote the checkpoint. With --eval-only, leaves the logs as
+  /// they are. Otherwise removes the steps after the checkpoint's from the logs, and throws Error if
   /// that run used other data or has done more than --steps steps.
   void resume(const models::Checkpoint& checkpoint);
   void print_opening() const;

@@ -1,5 +1,5 @@
 #pragma once
-// The checks that every program must pass.
+// The checks of random programs. Each program runs those that its seed selects and must pass them.
 
 #include <functional>
 

@@ -1,6 +1,6 @@
 #pragma once
-// Tests a loader on damaged copies of a small file: flipped bits, every truncation, and some
-// extensions.
+// Tests a loader on damaged copies of a small file: with one bit flipped, cut off at every length,
+// or with bytes appended.
 
 #include <catch2/catch.hpp>
 #include <filesystem>

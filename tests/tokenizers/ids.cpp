@@ -1,6 +1,8 @@
 // Encodes texts: writes [[ids, text decoded from them], ...] for a JSON array of texts.
 //
-//   build/bin/tokenizer_ids MODEL texts.json > ids.json       MODEL: a tokenizer.json or a model folder
+//   build/bin/tokenizer_ids MODEL texts.json > ids.json
+//
+// MODEL is a tokenizer.json or a model folder.
 
 #include <gradus/gradus.h>
 

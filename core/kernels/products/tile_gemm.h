@@ -47,8 +47,8 @@ constexpr int64_t padded(int64_t n) {
 
 namespace detail {
 
-// The types of a vector register and of a vector at any address in memory (GCC's vector extension,
-// which clang supports).
+// The types of a vector in a register and of a vector in memory, which may begin at any element of
+// an array (GCC's vector extension, which clang supports).
 template <class T>
 struct Register {
   typedef T type __attribute__((vector_size(vector_bytes)));

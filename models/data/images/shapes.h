@@ -48,9 +48,9 @@ struct ShapeLook {
 /// there is no such class.
 std::optional<ShapeLook> shape_of_class(const std::string& name);
 
-/// Returns the caption of the same picture that names the other shape first, for example "a blue
-/// square below a red circle" for "a red circle above a blue square". Returns a caption of one
-/// shape unchanged.
+/// Swaps the two shapes of a caption and inverts their relation, which describes the same picture:
+/// "a red circle above a blue square" becomes "a blue square below a red circle". Returns a caption
+/// of one shape unchanged.
 std::string swapped_caption(const std::string& caption);
 
 /// Returns all distinct captions of draw_shapes with these options: 35 with one shape (5 shapes in

@@ -17,8 +17,8 @@ struct PairDataOptions {
   uint64_t seed = 0;         ///< determines which sources are held out
 };
 
-/// Encoded pairs, some of them held out. No source is in both splits, neither as text nor as
-/// tokens. (Lower-casing and [UNK] can make distinct texts equal as tokens.)
+/// Encoded pairs, divided into training pairs and validation pairs. No source is in both splits,
+/// either as text or as tokens. (Lower-casing and [UNK] can make distinct texts equal as tokens.)
 class PairData : public PairSource {
  public:
   /// Counts of the pairs in use and of those left out.
@@ -26,8 +26,8 @@ class PairData : public PairSource {
     int64_t train = 0, validation = 0;  ///< number of pairs in each split
     int64_t too_long = 0;               ///< pairs left out because a side is too long
     int64_t empty = 0;                  ///< pairs left out because a side has no tokens
-    int64_t held_out = 0;               ///< pairs left out of training because their source is held
-                                        ///< out
+    int64_t held_out = 0;               ///< training pairs left out because a validation pair has
+                                        ///< the same source; 0 if PairData chose the split
     int64_t source_tokens = 0, target_tokens = 0;      ///< tokens in the pairs in use
     int64_t unknown_sources = 0, unknown_targets = 0;  ///< [UNK] among these tokens
     int64_t longest_source = 0, longest_target = 0;    ///< lengths in tokens

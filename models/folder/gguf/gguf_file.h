@@ -15,8 +15,8 @@ namespace gradus::models::internal {
 /// The content of a GGUF file.
 struct GgufFile {
   /// Values by key: integers, floating-point numbers, strings, booleans, and arrays of one of these
-  /// types. Integers are written as uint32 (int32 in arrays), floating-point numbers as float32,
-  /// and an empty array as an array of strings.
+  /// types. Integers are written as uint32 (int32 in arrays), without a check that they fit,
+  /// floating-point numbers as float32, and an empty array as an array of strings.
   nlohmann::ordered_json metadata = nlohmann::ordered_json::object();
   NamedTensors tensors;  ///< floating or compressed; tensors that were read are float32
 };

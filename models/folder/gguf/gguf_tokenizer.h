@@ -19,7 +19,7 @@ std::string in_ggml(const char* key);
 
 /// A vocabulary as the metadata describe it.
 struct Vocabulary {
-  std::string model, pre = {};  // pre: how a text is split into words
+  std::string model, pre = {};  // tokenizer.ggml.model and tokenizer.ggml.pre
   std::vector<std::string> tokens = {}, merges = {};
   std::vector<int> types = {};
 

@@ -268,7 +268,8 @@ TEST_CASE("describe names the BLAS and its kernels", "[blas]") {
   CHECK(own == (kernel::vector_bytes == 64));
   const bool without = text.find("; no bfloat16 products") != std::string::npos;
   CHECK(without == !kernel::bfloat16_products);
-  // "OpenBLAS 0.3.21 (pthread), kernels SkylakeX: the widest for this CPU; OpenBLAS had taken Prescott"
+  // "OpenBLAS 0.3.21 (pthread), kernels SkylakeX: the widest for this CPU; OpenBLAS had taken
+  // Prescott"
   const size_t had = text.find("OpenBLAS had taken ");
   if (had == std::string::npos) return;
   const size_t name = had + std::string("OpenBLAS had taken ").size();
