@@ -78,8 +78,8 @@ class ImageTask : public Task {
       if (config.patch == 0) config.patch = std::max<int64_t>(config.image / 4, 1);
     return config;
   }
-  /// Writes the model to the folder `dir`, with the tokenizer if it has one, the statistics by which
-  /// images are normalised and the names of the classes.
+  /// Writes the model to the folder `dir`, with the tokenizer if it has one, the statistics by
+  /// which images are normalised and the names of the classes.
   template <class Model>
   void write_model(const std::string& dir, const Model& model,
                    const models::Tokenizer* tokenizer = nullptr) const {

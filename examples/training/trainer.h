@@ -31,8 +31,8 @@ class Trainer {
           const Ranks& ranks);
 
   /// Restores the state of the run that wrote the checkpoint. With --eval-only, leaves the logs as
-  /// they are. Otherwise removes the steps after the checkpoint's from the logs, and throws Error if
-  /// that run used other data or has done more than --steps steps.
+  /// they are. Otherwise removes the steps after the checkpoint's from the logs, and throws Error
+  /// if that run used other data or has done more than --steps steps.
   void resume(const models::Checkpoint& checkpoint);
   void print_opening() const;
   /// Trains to the last step, or until --patience ends the run, and prints the final scores. If

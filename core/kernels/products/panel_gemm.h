@@ -96,8 +96,8 @@ struct Prefetch {
   }
 };
 
-// Computes a block of C of `rows` rows and N vectors: `rows` rows of op(A) times the first N vectors
-// of each row of a panel. If `add`, adds the product to C.
+// Computes a block of C of `rows` rows and N vectors: `rows` rows of op(A) times the first N
+// vectors of each row of a panel. If `add`, adds the product to C.
 template <class T, int64_t N>
 [[gnu::noinline]] void panel_block(bool trans_a, bool add, int64_t rows, int64_t k, const T* a,
                                    int64_t lda, const T* panel, Sum<T>* c, int64_t ldc) {
