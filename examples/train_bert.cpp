@@ -87,9 +87,12 @@ class BertTask : public Task {
   }
   models::BertConfig config() const {
     models::BertConfig config = o_.model;
-    core::check(config.segments >= 2, models::config_path(training_.begins_with()),
+    const std::string& dir = training_.begins_with();
+    if (!dir.empty() && std::filesystem::exists(models::config_path(dir)))
+      config.segments = models::load_config<models::Bert>(dir).segments;
+    core::check(config.segments >= 2, models::config_path(dir),
                 ": type_vocab_size: expected at least 2 for pairs of texts, got ", config.segments);
-    config.vocab = vocab_for<models::Bert>(training_.begins_with(), *tokenizer_);
+    config.vocab = vocab_for<models::Bert>(dir, *tokenizer_);
     return config;
   }
   Evaluation evaluation(int64_t batches, std::function<MaskedBatch(int64_t)> batch) const;

@@ -40,11 +40,33 @@ std::unique_ptr<TokenSource> read_data(const Options& o, const TrainOptions& tra
                                   training.eval_only);
 }
 
+/// What the folder that a run begins with says of its texts, which the run's model keeps. Its chat
+/// template is left out if the run uses another one.
+models::TextInfo read_text_info(const std::string& dir, const TokenSource& text) {
+  if (dir.empty()) return {};
+  models::TextInfo info = models::load_text_info(dir);
+  const std::string used = text.chat_template();
+  try {
+    if (!used.empty() && models::find_chat_template(dir, text.tokenizer()).name != used)
+      info.chat_template.clear();
+  } catch (const Error&) {  // a form that chat does not know: --chat-template names the one in use
+    info.chat_template.clear();
+  }
+  return info;
+}
+
 class TextTask : public Task {
  public:
   TextTask(const Options& options, const TrainOptions& training)
-      : o_(options), training_(training), text_(read_data(o_, training_)), model_(config()) {}
+      : o_(options),
+        training_(training),
+        text_(read_data(o_, training_)),
+        text_info_(read_text_info(
+            training.begins_with().empty() ? o_.text.tokenizer.folder() : training.begins_with(),
+            *text_)),
+        model_(config()) {}
 
+  const TokenSource& text() const { return *text_; }
   nn::Module& model() override { return model_; }
   TaskInfo info() const override;
   void begin() override;
@@ -89,6 +111,7 @@ class TextTask : public Task {
   const Options o_;
   const TrainOptions training_;
   const std::unique_ptr<TokenSource> text_;
+  const models::TextInfo text_info_;
   models::GPT model_;
 };
 
@@ -118,7 +141,10 @@ void TextTask::begin() {
 /// With low-rank updates: the updates alone and, unless the weights are compressed, the model with
 /// the updates in its weights.
 void TextTask::save(const std::string& dir) const {
-  if (o_.lora.rank == 0) return models::save_model(dir, model_, &text_->tokenizer());
+  if (o_.lora.rank == 0) {
+    models::save_model(dir, model_, &text_->tokenizer());
+    return models::save_text_info(dir, text_info_);
+  }
   models::GPTConfig config = model_.config;
   const models::Fields fields = models::GPT::fields(config);
   if (merges())
@@ -126,6 +152,7 @@ void TextTask::save(const std::string& dir) const {
   else
     models::save_config(dir, models::GPT::kind, fields);
   text_->tokenizer().save(models::tokenizer_path(dir));
+  models::save_text_info(dir, text_info_);
   models::save_adapter(dir, model_);
 }
 
@@ -219,6 +246,22 @@ void apply_recipe(int argc, char** argv, Options& o, TrainOptions& training) {
   training.polar_express = training.muon_per_head = true;
 }
 
+/// Throws Error if flags contradict each other.
+void check_together(const Flags& flags, const Options& o, const TrainOptions& training) {
+  const bool chosen = flags.given("--tokenizer") || flags.given("--vocab");
+  core::check(training.init_from.empty() || !chosen,
+              "--init-from uses its folder's tokenizer: expected no --tokenizer or --vocab");
+  core::check(o.lora.rank == 0 || !training.begins_with().empty(),
+              "--lora trains updates of a finished model: expected --init-from DIR");
+  core::check(o.lora.rank > 0 || o.lora_weights == Weights::float32,
+              "--lora-weights holds the frozen weights of updates: expected --lora RANK");
+  for (const char* name : {"--lora-alpha", "--lora-dropout", "--lora-layers"})
+    core::check(o.lora.rank > 0 || !flags.given(name), name,
+                " is of low-rank updates: expected --lora RANK");
+  core::check(o.chat_template.empty() || ChatCorpus::reads(o.text.data),
+              "--chat-template is of conversations: expected --data FILE.jsonl");
+}
+
 int run(int argc, char** argv) {
   Options o;
   TrainOptions training;
@@ -251,21 +294,16 @@ int run(int argc, char** argv) {
                      "--logit-rows", "--lora", "--lora-alpha", "--lora-dropout", "--lora-layers"});
   add_training_flags(flags, training);
   add_recompute_flag(flags, o.model);
-  return run_training(
-      argc, argv, flags, training,
-      {.kind = models::GPT::kind,
-       .config = models::GPT::fields(o.model),
-       .data_flags = {"--data", "--val-data"},
-       .make_task = [&] {
-         const bool chosen = flags.given("--tokenizer") || flags.given("--vocab");
-         core::check(training.init_from.empty() || !chosen,
-                     "--init-from uses its folder's tokenizer: expected no --tokenizer or --vocab");
-         core::check(o.lora.rank == 0 || !training.begins_with().empty(),
-                     "--lora trains updates of a finished model: expected --init-from DIR");
-         core::check(o.lora.rank > 0 || o.lora_weights == Weights::float32,
-                     "--lora-weights holds the frozen weights of updates: expected --lora RANK");
-         return std::make_unique<TextTask>(o, training);
-       }});
+  return run_training(argc, argv, flags, training,
+                      {.kind = models::GPT::kind,
+                       .config = models::GPT::fields(o.model),
+                       .data_flags = {"--data", "--val-data"},
+                       .make_task = [&] {
+                         check_together(flags, o, training);
+                         auto task = std::make_unique<TextTask>(o, training);
+                         o.chat_template = task->text().chat_template();  // kept with the run
+                         return task;
+                       }});
 }
 
 }  // namespace

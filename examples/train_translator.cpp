@@ -108,12 +108,14 @@ class TranslationTask : public Task {
   }
   void draw_alignment(const std::vector<int64_t>& source,
                       const std::vector<int64_t>& translation) const;
+  /// Translations of at most one token less than the context, which also holds [START].
   std::vector<models::Hypothesis> translate(const PairBatch& batch) const {
-    return models::translate(model_, batch.source, batch.source_lengths,
-                             {.start = corpus_.tokenizer->special("[START]"),
-                              .stop = corpus_.tokenizer->special("[END]"),
-                              .beams = o_.beams,
-                              .tokens = corpus_.pairs->longest_target() + 8});
+    return models::translate(
+        model_, batch.source, batch.source_lengths,
+        {.start = corpus_.tokenizer->special("[START]"),
+         .stop = corpus_.tokenizer->special("[END]"),
+         .beams = o_.beams,
+         .tokens = std::min(corpus_.pairs->longest_target() + 8, model_.config.context - 1)});
   }
 
   const Options o_;
@@ -212,7 +214,11 @@ int run_with(int argc, char** argv, Options o, TrainOptions training) {
       {.kind = Model::kind,
        .config = Model::fields(config),
        .data_flags = {"--pairs", "--text"},
-       .make_task = [&] { return std::make_unique<TranslationTask<Model>>(o, training, config); }});
+       .make_task = [&] {
+         core::check(o.schedule == Schedule::cosine || training.optimizer == OptimizerKind::adamw,
+                     "--schedule transformer trains with Adam: expected no other --optimizer");
+         return std::make_unique<TranslationTask<Model>>(o, training, config);
+       }});
 }
 
 /// The kind of model that the checkpoint in `out` stores, or `otherwise` if it stores none.

@@ -34,11 +34,11 @@ struct Format {
   }
 };
 
-/// The indices shown along an axis; -1 marks the gap.
+/// The indices shown along an axis; -1 marks the gap. A tensor without elements may have a long axis.
 std::vector<int64_t> shown_indices(int64_t size, bool abridged) {
   std::vector<int64_t> out;
   for (int64_t i = 0; i < size; ++i) {
-    if (abridged && size > 2 * edge_items && i == edge_items) {
+    if ((abridged || size > abridge_above) && size > 2 * edge_items && i == edge_items) {
       out.push_back(-1);
       i = size - edge_items;
     }

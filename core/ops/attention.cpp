@@ -218,8 +218,8 @@ void check_operands(const char* op, const Tensor& q, const Tensor& k, const Tens
       shapes("the same leading axes");
   if (q.size(-1) != k.size(-1)) shapes("q and k of one head size");
   if (k.size(-2) != v.size(-2)) shapes("as many keys as values");
-  if (k.size(-3) != v.size(-3) || k.size(-3) < 1 || q.size(-3) % k.size(-3) != 0)
-    shapes("as many key as value heads, and a multiple of them of query heads");
+  if (q.size(-3) < 1 || k.size(-3) < 1 || v.size(-3) != k.size(-3) || q.size(-3) % k.size(-3) != 0)
+    shapes("as many key as value heads, at least one, and a multiple of them of query heads");
 }
 
 /// Adds the attention weights of q and k (B, H, T, D) to this thread's trace, if any.

@@ -35,19 +35,21 @@ Tensor diag(const Tensor& x, int64_t offset) {
 }
 
 namespace {
-/// Returns an (n, m) matrix of j - i: how far position (i, j) is to the right of the diagonal.
-Tensor right_of_diagonal(const char* op, const Tensor& x) {
+/// Returns an (n, m) matrix of j - i - diagonal: how far position (i, j) is to the right of that
+/// diagonal. A diagonal outside the matrix counts as the next one beyond its corner.
+Tensor right_of_diagonal(const char* op, const Tensor& x, int64_t diagonal) {
   check_shape(op, "x", x, {"...", "n", "m"});
-  return arange(x.size(-1)) - arange(x.size(-2)).unsqueeze(1);
+  diagonal = std::clamp(diagonal, -x.size(-2), x.size(-1));
+  return arange(x.size(-1)) - arange(x.size(-2)).unsqueeze(1) - static_cast<double>(diagonal);
 }
 }  // namespace
 
 Tensor tril(const Tensor& x, int64_t diagonal) {
-  return masked_fill(x, right_of_diagonal("tril", x) > static_cast<double>(diagonal), 0);
+  return masked_fill(x, right_of_diagonal("tril", x, diagonal) > 0, 0);
 }
 
 Tensor triu(const Tensor& x, int64_t diagonal) {
-  return masked_fill(x, right_of_diagonal("triu", x) < static_cast<double>(diagonal), 0);
+  return masked_fill(x, right_of_diagonal("triu", x, diagonal) < 0, 0);
 }
 
 }  // namespace gradus

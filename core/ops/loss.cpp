@@ -302,7 +302,8 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target,
         beta);
   check_matches("smooth_l1_loss", "a target", input, target);
   const Tensor d = abs(input - target);
-  if (beta == 0) return reduce(d, options.reduction);
+  // Kernels would flush a smaller beta to 0.
+  if (beta < (d.dtype() == float32 ? 0x1p-126 : 0x1p-1022)) return reduce(d, options.reduction);
   const Tensor m = clamp(d, 0, beta);
   return reduce(m / beta * (d - m * 0.5), options.reduction);
 }

@@ -52,9 +52,10 @@ void reduce_to(const Tensor& x, const Reduced& axes, const Tensor& y, const Term
                       y.data<Y>(), term, [finish](Acc s) { return static_cast<Y>(finish(s)); });
 }
 
-/// Sums int64 in 32-bit halves, so that overflow is detected.
+/// Sums int64 in 32-bit halves, so that overflow is detected. int64 holds 2^31 of them.
 void sum_whole_numbers(const Tensor& x, const Reduced& axes, const Tensor& y) {
   constexpr int64_t half = int64_t{1} << 32;
+  check(axes.count <= half / 2, "sum: expected at most 2^31 int64 elements, got ", axes.count);
   const Tensor high = empty_like(y);
   reduce_to<int64_t>(x, axes, y, [](int64_t v, int64_t) { return v & (half - 1); });
   reduce_to<int64_t>(x, axes, high, [](int64_t v, int64_t) { return v >> 32; });

@@ -197,7 +197,7 @@ std::vector<Tensor> Tensor::split_evenly(int64_t size, int64_t dim) const {
 }
 
 std::vector<Tensor> Tensor::chunk(int64_t n, int64_t dim) const {
-  check(n > 0, "chunk: expected at least one piece, got ", n);
+  check(n > 0 && n <= 1 << 30, "chunk: expected from 1 to 2^30 pieces, got ", n);
   const int64_t length = size(dim);
   if (length == 0) return split_into(*this, std::vector<int64_t>(static_cast<size_t>(n)), dim);
   return split(length / n + (length % n != 0), dim);
@@ -243,7 +243,8 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
     check(rest == shape, "cat: shapes differ outside axis ", dim, ": ", first.shape(), " and ",
           x.shape());
     sizes.push_back(x.shape()[axis]);
-    shape[axis] += sizes.back();
+    check(!__builtin_add_overflow(shape[axis], sizes.back(), &shape[axis]), "cat: axis ", dim,
+          " would be too long");
   }
   Tensor y = empty(shape, first.dtype());
   int64_t at = 0;

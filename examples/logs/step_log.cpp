@@ -59,7 +59,7 @@ void StepLog::cut_after(int64_t step) {
   std::string line;
   while (std::getline(file, line) && !file.eof()) {  // eof() means that the line has no line break
     const auto row = models::parse_number<int64_t>(line.substr(0, line.find(',')));
-    const bool good = keep == 0 ? line == step_header : row.has_value();
+    const bool good = keep == 0 ? line == step_header : row.value_or(0) >= 1;
     core::check(good || (keep > 0 && last >= step), path_, ": ", shown(line),
                 keep == 0 ? " is not its header" : " is not a row of a step",
                 "; remove the file to continue without its rows");

@@ -39,6 +39,7 @@ class ChatCorpus : public TokenSource {
   /// Returns, as tokens, the first validation conversation that contains a question (a message of
   /// the user), up to the start of the answer to its first question.
   std::vector<int64_t> first_tokens() const override { return question_; }
+  std::string chat_template() const override { return form_->name; }
   std::string end_of_sample() const override { return models::end_of_answer(*form_); }
 
  private:

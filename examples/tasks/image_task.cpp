@@ -32,10 +32,14 @@ ImageTask::ImageTask(const ImageOptions& images, const TrainOptions& training, i
       batches_(
           [this](int64_t step, int64_t index) {
             const int64_t batch = step * training_.accumulate + index;
-            return make_views(corpus_.images.train.shuffled(images_.batch, training_.seed, batch),
-                              training_.seed, batch, true);
+            return make_views(shuffled(corpus_.images.train, training_.seed, batch), training_.seed,
+                              batch, true);
           },
           training_.batch_order()) {}
+
+ImageBatch ImageTask::shuffled(const ImageData& data, uint64_t seed, int64_t index) const {
+  return data.shuffled(images_.batch, seed, index, {}, views_ > 1);
+}
 
 ImageTask::Views ImageTask::make_views(const ImageBatch& batch, uint64_t seed, int64_t index,
                                        bool changed) const {
@@ -51,16 +55,14 @@ ImageTask::Views ImageTask::make_views(const ImageBatch& batch, uint64_t seed, i
 
 Evaluation ImageTask::evaluation(Split part, int64_t images) const {
   const ImageData& data = corpus_.part(part);
-  const int64_t batch = images_.batch, count = std::min(images, data.size()),
-                batches = num_batches(count, batch);
+  const int64_t count = std::min(images, data.size()), batches = num_batches(count, images_.batch);
   const bool is_whole = count == data.size();
-  return {batches, static_cast<double>(count),
-          [this, part, &data, batch, batches, is_whole](int64_t i) {
+  return {batches, static_cast<double>(count), [this, part, &data, batches, is_whole](int64_t i) {
             // All images, in batches whose sizes differ by at most one.
             const int64_t first = i * data.size() / batches, next = (i + 1) * data.size() / batches;
             const uint64_t seed = ~training_.seed;
             return score(part, make_views(is_whole ? data.range(first, next - first)
-                                                   : data.shuffled(batch, seed, i),
+                                                   : shuffled(data, seed, i),
                                           seed, i, views_ > 1));
           }};
 }

@@ -46,7 +46,8 @@ class ImageTask : public Task {
   using Views = std::vector<models::ImageBatch>;
 
   /// Reads the images. `views` is the number of views per image in a batch; each is augmented
-  /// independently. Images are normalised by the statistics in the folder from which the run starts
+  /// independently. With several views, no batch contains an image twice, which a contrastive loss
+  /// would push away from itself. Images are normalised by the statistics in the folder from which the run starts
   /// or, if the run starts from scratch, by those of the training images. Throws Error if the
   /// statistics in the folder are for another number of channels.
   ImageTask(const ImageOptions& images, const TrainOptions& training, int64_t views = 1);
@@ -103,6 +104,7 @@ class ImageTask : public Task {
 
  private:
   Evaluation evaluation(Split part, int64_t images) const;
+  models::ImageBatch shuffled(const models::ImageData& data, uint64_t seed, int64_t index) const;
   Views make_views(const models::ImageBatch& batch, uint64_t seed, int64_t index,
                    bool changed) const;
 

@@ -32,6 +32,8 @@ class TokenSource {
 
   /// Returns the tokens of a prompt for samples.
   virtual std::vector<int64_t> first_tokens() const = 0;
+  /// Returns the name of the template that encodes the conversations, or "" for other texts.
+  virtual std::string chat_template() const { return ""; }
   /// Returns the text that ends a sample, or "" if there is none.
   virtual std::string end_of_sample() const { return ""; }
 };

@@ -190,7 +190,7 @@ void check_options(const TrainOptions& o) {
   core::check(!o.eval_only || (!o.resume && !o.overwrite),
               "--eval-only trains nothing: it excludes --resume and --overwrite");
   if (o.init_from.empty() || !o.overwrite) return;
-  for (const char* folder : {"", "/best"}) {
+  for (const char* folder : {"", "/best", "/ema"}) {
     std::error_code other;
     core::check(!std::filesystem::equivalent(o.init_from, o.out + folder, other), "--init-from ",
                 o.init_from, " lies in --out, which --overwrite empties: choose another --out");
@@ -207,8 +207,8 @@ void check_schedule(const TrainOptions& o) {
 /// All files that a run may write into its folder.
 std::vector<std::string> run_files() {
   std::vector<std::string> files{"checkpoint.safetensors", "checkpoint.previous.safetensors"};
-  for (const char* name : {"model.safetensors", "config.json", "tokenizer.json", "images.json",
-                           "adapter_config.json", "adapter_model.safetensors"})
+  for (const char* name : {"model.safetensors", "config.json", "tokenizer.json", "text.json",
+                           "images.json", "adapter_config.json", "adapter_model.safetensors"})
     for (const char* folder : {"", "best/", "ema/"}) files.push_back(std::string(folder) + name);
   files.insert(files.end(), {"loss.csv", "steps.csv", "loss.png", "page.html", "page.jsonl",
                              EventLog::file_name});

@@ -1,6 +1,8 @@
 #include "gradus/models/folder/adapter.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -14,7 +16,7 @@
 namespace gradus::models {
 
 using namespace internal;
-using nlohmann::json;
+using nlohmann::json, nlohmann::ordered_json;
 
 namespace {
 
@@ -56,32 +58,36 @@ void check_plain(const std::string& path, const json& config) {
 }
 
 /// Returns config[key][name], where key holds numbers by names of layers or endings of them: that
-/// of the longest that fits, or `usual` if none does.
-double pattern_in(const std::string& path, const json& config, const char* key,
+/// of the first that fits, as in PEFT, or `usual` if none does.
+double pattern_in(const std::string& path, const ordered_json& config, const char* key,
                   const std::string& name, double usual) {
-  const json patterns = config.value(key, json());
+  const ordered_json patterns = config.value(key, ordered_json());
   if (patterns.is_null()) return usual;
-  if (!patterns.is_object()) fail(path, ": ", key, ": expected an object, got ", shown(patterns));
-  std::string longest;
+  if (!patterns.is_object())
+    fail(path, ": ", key, ": expected an object, got ", shown(json(patterns)));
+  std::string first;
   for (const auto& [pattern, value] : patterns.items()) {
     std::string plain = pattern;
     std::erase(plain, '\\');
     check(plain.find_first_of("^$|?*+()[]{}") == std::string::npos, path, ": ", key,
           ": expected names of layers, got ", shown(pattern));
     const bool fits = name == plain || name.ends_with('.' + plain);
-    if (fits && pattern.size() > longest.size()) longest = pattern;
+    if (fits && first.empty()) first = pattern;
   }
-  return longest.empty() ? usual : number_in(path, patterns, longest.c_str(), 1e-30, 1e30);
+  return first.empty() ? usual : number_in(path, json(patterns), first.c_str(), 1e-30, 1e30);
 }
 
 /// An adapter's configuration.
 struct AdapterConfig {
   std::string path;
   json values;
+  ordered_json patterns;  // the same values in the file's order
   double rank, alpha, dropout;
 
   explicit AdapterConfig(const std::string& dir)
-      : path(config_file(dir)), values(read_json_object(path)) {
+      : path(config_file(dir)),
+        values(read_json_object(path)),
+        patterns(ordered_json::parse(read_file(path))) {
     check_plain(path, values);
     rank = number_in(path, values, "r", 1, 1e6);
     check(rank == std::floor(rank), path, ": r: expected a whole number, got ", rank);
@@ -112,11 +118,12 @@ NamedUpdates read_updates(const std::string& path, const AdapterConfig& config) 
     for (const std::string& name : {layer + end_a, layer + end_b})
       check(tensors.contains(name), path, ": ", prefix, name, " is missing");
     const Tensor &a = tensors.at(layer + end_a), &b = tensors.at(layer + end_b);
-    const double rank = pattern_in(config.path, config.values, "rank_pattern", layer, config.rank);
+    const double rank =
+        pattern_in(config.path, config.patterns, "rank_pattern", layer, config.rank);
     check(static_cast<double>(a.size(0)) == rank, path, ": ", prefix, layer, end_a,
           ": expected rank ", rank, ", got shape ", a.shape());
     const double alpha =
-        pattern_in(config.path, config.values, "alpha_pattern", layer, config.alpha);
+        pattern_in(config.path, config.patterns, "alpha_pattern", layer, config.alpha);
     updates.emplace_back(layer, nn::LoraUpdate{a, b, alpha, config.dropout});
   }
   return updates;
@@ -132,21 +139,23 @@ void save_adapter_files(const std::string& dir, const std::string& kind, const F
     check(update.dropout == updates.front().second.dropout, "save_adapter: ", name, " and ",
           updates.front().first, " differ in dropout");
   const std::optional<LayerNames> names = layer_names(kind, fields);
-  const bool is_theirs = names && is_expressible(kind, fields);
-  if (is_theirs) updates = split_updates(*names, updates);
+  if (names) updates = split_updates(*names, updates);
 
   const nn::LoraUpdate& first = updates.front().second;
   NamedTensors tensors;
-  json layers = json::array(), ranks, alphas;
+  ordered_json layers = json::array(), ranks, alphas;
   bool same_rank = true, same_alpha = true;
   for (const auto& [name, update] : updates) {
     layers.push_back(name);
-    // Of all layers if they differ: one layer's name may be the end of another's.
-    ranks[name] = update.a.size(0), same_rank &= update.a.size(0) == first.a.size(0);
-    alphas[name] = update.alpha, same_alpha &= update.alpha == first.alpha;
+    same_rank &= update.a.size(0) == first.a.size(0), same_alpha &= update.alpha == first.alpha;
     tensors.emplace_back(prefix + name + ".lora_A.weight", update.a.detach());
     tensors.emplace_back(prefix + name + ".lora_B.weight", update.b.detach());
   }
+  // In a pattern the first name that fits counts, and one layer's name may be the end of another's.
+  NamedUpdates longest_first = updates;
+  std::ranges::stable_sort(longest_first, std::greater(), [](auto& u) { return u.first.size(); });
+  for (const auto& [name, update] : longest_first)
+    ranks[name] = update.a.size(0), alphas[name] = update.alpha;
   create_folder("save_adapter", dir);
   save_safetensors(in_folder(dir, tensor_file), tensors);
   write_json(config_file(dir),
@@ -155,10 +164,10 @@ void save_adapter_files(const std::string& dir, const std::string& kind, const F
               {"r", first.a.size(0)},
               {"lora_alpha", first.alpha},
               {"lora_dropout", first.dropout},
-              {"rank_pattern", same_rank ? json::object() : ranks},
-              {"alpha_pattern", same_alpha ? json::object() : alphas},
+              {"rank_pattern", same_rank ? ordered_json::object() : ranks},
+              {"alpha_pattern", same_alpha ? ordered_json::object() : alphas},
               {"bias", "none"},
-              {"fan_in_fan_out", is_theirs && names->table.type == std::string("gpt2")},
+              {"fan_in_fan_out", names && names->table.type == std::string("gpt2")},
               {"target_modules", layers}});
 }
 

@@ -202,6 +202,13 @@ NamedTensors merged_state_dict(const Module& model) {
   return state;
 }
 
+std::vector<std::pair<std::string, Shape>> linear_layers(const Module& model) {
+  std::vector<std::pair<std::string, Shape>> found;
+  for (const Lora::Layer& layer : Lora::layers(model))
+    found.emplace_back(layer.name, layer.registry->adaptable.shape());
+  return found;
+}
+
 std::vector<std::pair<std::string, LoraUpdate>> lora_updates(const Module& model) {
   std::vector<std::pair<std::string, LoraUpdate>> found;
   for (const Lora::Layer& layer : Lora::updated(model))

@@ -68,6 +68,9 @@ void merge_lora(Module& model);
 /// Throws the same errors as merge_lora().
 NamedTensors merged_state_dict(const Module& model);
 
+/// Returns the name of each linear layer of a model and the shape of its weight. A layer with several
+/// names has the first of them.
+std::vector<std::pair<std::string, Shape>> linear_layers(const Module& model);
 /// Returns the updates in a model, each with the name of its layer.
 std::vector<std::pair<std::string, LoraUpdate>> lora_updates(const Module& model);
 

@@ -69,6 +69,25 @@ TEST_CASE("image data: batches, slices and labels", "[images]") {
       every);
 }
 
+TEST_CASE("image data: with drop_last, batches stay within their epochs", "[images]") {
+  const ImageData data = counting(10);
+  const auto ids = [&](int64_t step) {
+    return data.shuffled(4, 3, step, {}, true).ids.to_vector<int64_t>();
+  };
+  // Two batches per epoch: those of epoch e are the first eight images of its order.
+  for (int64_t step = 0; step < 8; ++step) {
+    Ids order;
+    for (int64_t i = 0; i < 10; ++i)
+      order.push_back(data.shuffled(1, 3, step / 2 * 10 + i).ids.item<int64_t>());
+    const auto begin = order.begin() + step % 2 * 4;
+    CHECK(ids(step) == Ids(begin, begin + 4));
+  }
+  CHECK(data.shuffled(10, 3, 1, {}, true).ids.to_vector<int64_t>() ==
+        data.shuffled(10, 3, 1).ids.to_vector<int64_t>());
+  CHECK_THROWS_WITH(data.shuffled(11, 3, 0, {}, true),
+                    "ImageData: expected a batch of at most 10 images, got 11");
+}
+
 TEST_CASE("image data: mean and deviation", "[images]") {
   const ImageData data({2, 2, 1, 2}, {0, 255, 7, 7, 255, 255, 7, 7}, {0, 0}, {"a"});
   const models::ChannelStats stats = data.stats();

@@ -363,8 +363,8 @@ TEST_CASE("attention: invalid arguments are refused") {
   CHECK(message(q, k, zeros({2, 2, 6, 6})) ==
         op + "as many keys as values" + shapes + "(2, 2, 6, 6)");
   CHECK(message(q, k, zeros({2, 4, 7, 6})) ==
-        op + "as many key as value heads, and a multiple of them of query heads" + shapes +
-            "(2, 4, 7, 6)");
+        op + "as many key as value heads, at least one, and a multiple of them of query heads" +
+            shapes + "(2, 4, 7, 6)");
   CHECK(message(q, zeros({2, 2, 7, 9}), v) ==
         op + "q and k of one head size, got q (2, 4, 5, 8), k (2, 2, 7, 9), v (2, 2, 7, 6)");
   CHECK(message(q, k, v.to(float64)) == op + "one dtype, got q float32, k float32, v float64");

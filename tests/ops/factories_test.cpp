@@ -18,6 +18,27 @@ using namespace gradus;
 using namespace gradus::testing;
 using Catch::Contains;
 
+TEST_CASE("tril and triu: diagonals far outside the matrix") {
+  const Tensor x = ones({2, 3}), none = zeros({2, 3});
+  for (const int64_t far : {int64_t{3}, INT64_MAX}) {
+    CHECK(allclose(tril(x, far), x));
+    CHECK(allclose(triu(x, far), none));
+    CHECK(allclose(tril(x, -far), none));
+    CHECK(allclose(triu(x, -far), x));
+  }
+  CHECK(allclose(triu(x, INT64_MIN), x));
+}
+
+TEST_CASE("cat and chunk: sizes beyond int64 are refused") {
+  const Tensor big = zeros({1}, boolean).expand({(int64_t{1} << 59) - 1});
+  std::vector<Tensor> many(32, big);
+  many.push_back(zeros({42}, boolean));
+  CHECK_THROWS_WITH(cat(many), "cat: axis 0 would be too long");
+  CHECK_THROWS_WITH(zeros({0}).chunk(INT64_MAX, 0),
+                    "chunk: expected from 1 to 2^30 pieces, got 9223372036854775807");
+  CHECK(zeros({0, 2}).chunk(3, 0).size() == 3);
+}
+
 TEST_CASE("tensor: nested braces give the shape") {
   CHECK(tensor(3.5).shape() == Shape{});
   CHECK(tensor(3).item() == 3);

@@ -294,6 +294,8 @@ TEST_CASE("sums of int64 that overflow are refused; others are exact") {
   CHECK(sum(whole({top, 1, -1})).item<int64_t>() == top);
   CHECK(sum(whole({INT64_MIN, 7, -7})).item<int64_t>() == INT64_MIN);
   CHECK(sum(whole({-1, -(1L << 32), 1L << 40, -3})).item<int64_t>() == (1L << 40) - (1L << 32) - 4);
+  CHECK_THROWS_WITH(sum(full({1}, -1, int64).expand({(1L << 31) + 1})),
+                    "sum: expected at most 2^31 int64 elements, got 2147483649");
   CHECK(sum(full({3, 70000}, -5, int64), 1).to_vector<int64_t>() ==
         std::vector<int64_t>(3, -350000));
   // Elementwise int64 arithmetic wraps around, as in NumPy.

@@ -117,6 +117,7 @@ std::vector<BadCall> refused() {
           {call(s, {1, 2, 3, 5}, s), op + "expected q and k of one head size"},
           {call(s, s, {1, 2, 4, 4}), op + "expected as many keys as values"},
           {call(s, {1, 3, 3, 4}, {1, 3, 3, 4}), op + "expected as many key as value heads"},
+          {call({1, 0, 3, 4}, s, s), op + "expected as many key as value heads, at least one"},
           {call(s, s, s, {.mask = ones({3, 4})}),
            op + "expected a mask that broadcasts to (1, 2, 3, 3), got (3, 4)"},
           {call(s, s, s, {.mask = ones({3, 3}, int64)}),

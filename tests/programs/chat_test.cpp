@@ -82,6 +82,42 @@ TEST_CASE("train_gpt on conversations: resumed to the same bits, with --lora too
   CHECK(bench.has("tuned/adapter_model.safetensors"));
 }
 
+TEST_CASE("train_gpt on conversations: the chat template of --init-from stays with the model") {
+  const ChatBench bench;
+  const models::CharTokenizer tokenizer(conversations() + "[INST] /\nUser: Assistant: ", {"</s>"});
+  models::GPT base(
+      {.vocab = tokenizer.vocab_size(), .context = 64, .layers = 1, .heads = 2, .dim = 16});
+  models::save_model(bench / "base", base, &tokenizer);
+  const models::TextInfo info{.token_ids = {{"eos_token_id", {0}}},
+                              .chat_template = "{{ '[INST] ' }}"};
+  models::save_text_info(bench / "base", info);
+  const std::string data = "--data '" + (bench / "chat.jsonl") + "'",
+                    from = data + " --init-from '" + (bench / "base") +
+                           "' --batch 2 --warmup 1 --eval-every 1 --ema 0.5";
+  const Result begun = run("train_gpt", from + " --steps 2" + bench.out());
+  INFO(begun.output);
+  REQUIRE(begun.status == 0);
+  CHECK_THAT(begun.output, Contains("chat template mistral"));
+  CHECK_THAT(run("train_gpt", "--resume --steps 3" + bench.out()).output,
+             Contains("chat template mistral") && Contains("final: step 3"));
+  for (const char* model : {"out", "out/best", "out/ema"})
+    CHECK(models::load_text_info(bench / model) == info);
+  CHECK(models::find_chat_template(bench / "out", tokenizer).name == "mistral");
+
+  // Another template replaces it, and --overwrite removes it with the model.
+  REQUIRE(run("train_gpt", from + " --chat-template plain --steps 1" + bench.out("plain")).status ==
+          0);
+  CHECK(models::load_text_info(bench / "plain").chat_template.empty());
+  CHECK(models::load_text_info(bench / "plain").token_ids == info.token_ids);
+  REQUIRE(run("train_gpt", bench.flags + " --steps 1 --overwrite" + bench.out()).status == 0);
+  CHECK(!bench.has("out/text.json"));
+  REQUIRE(run("train_gpt", from + " --lora 2 --steps 1" + bench.out("lora")).status == 0);
+  CHECK(models::load_text_info(bench / "lora") == info);
+  const Bench text;
+  CHECK_THAT(run("train_gpt", text.flags + " --chat-template plain" + text.out()).output,
+             Contains("--chat-template is of conversations: expected --data FILE.jsonl"));
+}
+
 TEST_CASE("train_gpt on conversations: refuses damaged ones by line, and flags of plain text") {
   const ChatBench bench;
   const std::string bad = bench / "bad.jsonl", flags = small + " --data '" + bad + "'";

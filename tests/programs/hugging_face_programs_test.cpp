@@ -93,6 +93,20 @@ TEST_CASE("Hugging Face: training starts from its folders", "[hugging_face][prog
                               (scratch / "bert") + quick)
             .status == 0);
   CHECK(models::load_config<models::Bert>(scratch / "bert").hidden == 20);
+  // A BERT with another number of segments resumes with it.
+  std::filesystem::copy(scratch / "bert", scratch / "three",
+                        std::filesystem::copy_options::recursive);
+  for (const char* file : {"checkpoint.safetensors", "checkpoint.previous.safetensors"})
+    std::filesystem::remove(scratch / "three/" + file);
+  models::BertConfig three = models::load_config<models::Bert>(scratch / "bert");
+  three.segments = 3;
+  models::save_model(scratch / "three", models::Bert(three),
+                     models::load_tokenizer(scratch / "bert").get());
+  const std::string of_three = "--data " + data + " --out " + (scratch / "three-out");
+  CHECK(run("train_bert", of_three + " --init-from " + (scratch / "three") + quick).status == 0);
+  CHECK(run("train_bert", of_three + " --resume --steps 3").status == 0);
+  CHECK(models::load_config<models::Bert>(scratch / "three-out").segments == 3);
+
   std::filesystem::copy(folders + "bert", scratch / "single");
   json config_of_one = json::parse(read_file(scratch / "single/config.json"));
   config_of_one["type_vocab_size"] = 1;

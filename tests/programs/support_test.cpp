@@ -251,6 +251,9 @@ TEST_CASE("the log of steps is cut where a run resumes", "[support]") {
   CHECK_THROWS_WITH(cut(header + "1,2", 1), Contains("ends at step 0"));
   CHECK(read_file(path) == header + "1,2");
   CHECK_THROWS_WITH(cut(two + "nonsense\n", 5), Contains("\"nonsense\" is not a row of a step"));
+  for (const std::string step : {"0", "-1"})
+    CHECK_THROWS_WITH(cut(header + step + ",1,1,1,1\n" + two.substr(header.size()), 2),
+                      Contains("\"" + step + ",1,1,1,1\" is not a row of a step"));
   CHECK_THROWS_WITH(cut("step\n" + two, 5), Contains("is not its header"));
   CHECK_THROWS_WITH(cut("my notes\n", 0), Contains("\"my notes\" is not its header"));
   CHECK(read_file(path) == "my notes\n");

@@ -1,6 +1,9 @@
 // train_mae and train_contrastive: training without labels, files, errors and output.
 
+#include <algorithm>
+
 #include "examples/pictures/image_pictures.h"
+#include "examples/tasks/image_task.h"
 #include "gradus/core/ops/ops.h"
 #include "gradus/models/models.h"
 #include "tests/support/compare.h"
@@ -18,6 +21,18 @@ const std::string tiny =
     " --data shapes:90 --layers 1 --heads 2 --dim 8 --patch 8 --batch 8 --eval-batches 2 --warmup 2"
     " --eval-every 5 --seed 5 --probe-images 60";
 const std::vector<std::string> programs{"train_mae", "train_contrastive"};
+
+/// A task that shows the ids of its batches.
+struct Batches : ImageTask {
+  nn::Linear net{1, 1};
+  explicit Batches(int64_t views) : ImageTask({.data = "shapes:90", .batch = 50}, {}, views) {}
+  std::vector<int64_t> ids(int64_t step) { return views(step, 0)[0].ids.to_vector<int64_t>(); }
+  nn::Module& model() override { return net; }
+  TaskInfo info() const override { return {}; }
+  Tensor loss(int64_t, int64_t) override { return {}; }
+  Score score(Split, const Views&) const override { return {}; }
+  void save(const std::string&) const override {}
+};
 
 }  // namespace
 
@@ -82,6 +97,21 @@ TEST_CASE("train_mae and train_contrastive refuse bad data and options, and writ
     refused(command.substr(0, space), command.substr(space) + bench.out(), why);
   }
   CHECK(!bench.has("out"));
+}
+
+TEST_CASE("batches with several views per image contain no image twice") {
+  const auto repeats = [](int64_t views) {
+    Batches task(views);
+    int64_t count = 0;
+    for (int64_t step = 0; step < 6; ++step) {
+      std::vector<int64_t> ids = task.ids(step);
+      std::sort(ids.begin(), ids.end());
+      count += std::adjacent_find(ids.begin(), ids.end()) != ids.end();
+    }
+    return count;
+  };
+  CHECK(repeats(2) == 0);
+  CHECK(repeats(1) > 0);  // batches of 50 of 72 images span epochs
 }
 
 TEST_CASE("embedding plane: the two directions of largest variance") {

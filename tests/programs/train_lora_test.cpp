@@ -114,6 +114,9 @@ TEST_CASE("train_gpt: --lora-weights freezes compressed weights and writes the u
   CHECK(text.status == 0);
   CHECK_THAT(run("train_gpt", data + " --lora-weights int8" + bench.out("none")).output,
              Contains("--lora-weights holds the frozen weights of updates: expected --lora RANK"));
+  for (const std::string flag : {"--lora-alpha 16", "--lora-dropout 0.1", "--lora-layers attn.qkv"})
+    CHECK_THAT(run("train_gpt", data + ' ' + flag + bench.out("none")).output,
+               Contains(flag.substr(0, flag.find(' ')) + " is of low-rank updates"));
 }
 
 }  // namespace train_lora_test

@@ -82,7 +82,8 @@ TEST_CASE("train_gpt: --init-from starts from other weights, or evaluates them")
   refused("--eval-only --resume" + bench.out(), "--eval-only trains nothing");
   refused("--init-from /nowhere" + bench.out("other"), "/nowhere/config.json");
   const std::string before = bench.file("first/model.safetensors");
-  for (const char* same : {"first", "first/best"})
+  std::filesystem::create_directory(bench / "first/ema");
+  for (const char* same : {"first", "first/best", "first/ema"})
     refused(
         data + " --init-from '" + (bench / same) + "/.' --overwrite --steps 1" + bench.out("first"),
         "lies in --out, which --overwrite empties");

@@ -195,6 +195,21 @@ TEST_CASE("train_translator: denoising, then --init-from for pairs with its toke
   CHECK_THAT(lacking.output, Contains("the tokenizer lacks [X0]"));
 }
 
+TEST_CASE("train_translator: translations that fill the context are drawn") {
+  for (const std::string& kind : kinds) {
+    const Bench bench;
+    const Result result =
+        train(kind + tiny + " --data addition --context 8 --beams 1 --steps 1" + bench.out());
+    INFO(result.output);
+    CHECK(result.status == 0);
+    CHECK_THAT(line_of(result.output, "final: "), Contains(" exact "));
+  }
+  const Result refused =
+      train(tiny + " --schedule transformer --optimizer muon --steps 1" + Bench().out("none"));
+  CHECK(refused.status == 1);
+  CHECK_THAT(refused.output, Contains("--schedule transformer trains with Adam"));
+}
+
 TEST_CASE("train_translator: every model, tokenizer and decoding option trains") {
   const Bench bench;
   const auto works = [&](const std::string& flags) {

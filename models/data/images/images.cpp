@@ -208,15 +208,19 @@ ImageBatch ImageData::range(int64_t first, int64_t count, const ChannelStats& st
 }
 
 ImageBatch ImageData::shuffled(int64_t batch, uint64_t seed, int64_t step,
-                               const ChannelStats& stats) const {
+                               const ChannelStats& stats, bool drop_last) const {
   constexpr int64_t max_rows = 1 << 20, max_steps = int64_t{1} << 40;
   check(count_ >= 1, "ImageData: no images");
   check(batch >= 1 && batch <= max_rows && step >= 0 && step < max_steps,
         "ImageData: expected a batch of 1 to 2^20 images and a step in [0, 2^40), got ", batch,
         " and ", step);
+  check(!drop_last || batch <= count_, "ImageData: expected a batch of at most ", count_,
+        " images, got ", batch);
+  int64_t first = step * batch;
+  if (drop_last) first += step / (count_ / batch) * (count_ % batch);
   const Tensor ids = empty({batch}, int64);
   for (int64_t i = 0; i < batch; ++i) {
-    const int64_t position = step * batch + i;
+    const int64_t position = first + i;
     ids.data<int64_t>()[i] = shuffled_index(count_, seed, position / count_, position % count_);
   }
   return this->batch(ids, stats);

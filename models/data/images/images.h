@@ -82,12 +82,14 @@ class ImageData {
   /// is no image `first`, if count < 1, and on `stats` that do not fit.
   ImageBatch range(int64_t first, int64_t count, const ChannelStats& stats = {}) const;
   /// Returns batch number `step`, counted from 0 across consecutive epochs. Each batch contains
-  /// `batch` images and may span several epochs. Each epoch contains every image once, in an order
-  /// determined by the seed and the epoch. The result depends only on the arguments, so the method
-  /// suits Prefetch and resumed runs. Throws Error unless 1 <= batch <= 2^20 and 0 <= step < 2^40,
-  /// if there are no images, and on `stats` that do not fit.
-  ImageBatch shuffled(int64_t batch, uint64_t seed, int64_t step,
-                      const ChannelStats& stats = {}) const;
+  /// `batch` images. Each epoch contains every image once, in an order determined by the seed and
+  /// the epoch. A batch may span several epochs. With `drop_last` it does not: each epoch leaves out
+  /// the last images, which do not fill a batch, and no batch contains an image twice. The result
+  /// depends only on the arguments, so the method suits Prefetch and resumed runs. Throws Error
+  /// unless 1 <= batch <= 2^20 and 0 <= step < 2^40, if there are no images or, with `drop_last`,
+  /// fewer than `batch`, and on `stats` that do not fit.
+  ImageBatch shuffled(int64_t batch, uint64_t seed, int64_t step, const ChannelStats& stats = {},
+                      bool drop_last = false) const;
 
   /// Returns `count` images, beginning with image `first`, as a data set with ids from 0. Throws
   /// Error if they are out of range.

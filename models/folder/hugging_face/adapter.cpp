@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view weight_suffix = ".weight";
 
-/// A layer of ours whose weight is a matrix, and the names of its parts.
+/// A linear layer of ours, and the names of its parts.
 struct Layer {
   std::string name;
   Shape weight;
@@ -40,10 +40,8 @@ Layer layer_of(const std::optional<LayerNames>& names, const std::string& name,
 
 std::vector<Layer> layers_of(const std::optional<LayerNames>& names, const nn::Module& model) {
   std::vector<Layer> layers;
-  for (const auto& [name, p] : model.named_parameters())
-    if (p.rank() == 2 && name.ends_with(weight_suffix))
-      layers.push_back(
-          layer_of(names, name.substr(0, name.size() - weight_suffix.size()), p.shape()));
+  for (const auto& [name, weight] : nn::linear_layers(model))
+    layers.push_back(layer_of(names, name, weight));
   return layers;
 }
 
@@ -91,16 +89,7 @@ LoraUpdate join(const Layer& layer, const LayerNames& names, const PartUpdates& 
           first.dropout};
 }
 
-}  // namespace
-
-std::optional<LayerNames> layer_names(const std::string& kind, const Fields& fields) {
-  if (!has_hugging_face_form(kind)) return {};
-  LayerNames names{hugging_face_model(kind, fields), {}};
-  if (names.table.is_llama) names.layout = head_layout(fields);
-  if (kind == "vit" && fields.find("classes")->to_text() == "0") names.table.prefix = "";
-  return names;
-}
-
+/// Returns whether Hugging Face's format can express the model's configuration.
 bool is_expressible(const std::string& kind, const Fields& fields) {
   try {
     make_hugging_face_config(kind, fields, {});
@@ -108,6 +97,16 @@ bool is_expressible(const std::string& kind, const Fields& fields) {
   } catch (const Error&) {
     return false;
   }
+}
+
+}  // namespace
+
+std::optional<LayerNames> layer_names(const std::string& kind, const Fields& fields) {
+  if (!has_hugging_face_form(kind) || !is_expressible(kind, fields)) return {};
+  LayerNames names{hugging_face_model(kind, fields), {}};
+  if (names.table.is_llama) names.layout = head_layout(fields);
+  if (kind == "vit" && fields.find("classes")->to_text() == "0") names.table.prefix = "";
+  return names;
 }
 
 NamedUpdates split_updates(const LayerNames& names, const NamedUpdates& ours) {

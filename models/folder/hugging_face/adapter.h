@@ -20,10 +20,8 @@ struct LayerNames {
   HuggingFaceModel table;
   HeadLayout layout;
 };
-/// Returns the names for one of our models, or nullopt if Hugging Face has no model of this kind.
+/// Returns the names for one of our models, or nullopt if Hugging Face's format cannot express it.
 std::optional<LayerNames> layer_names(const std::string& kind, const Fields& fields);
-/// Returns whether Hugging Face's format can express the model's configuration.
-bool is_expressible(const std::string& kind, const Fields& fields);
 
 /// Returns the updates under Hugging Face's names. If a layer of ours joins several of theirs, its
 /// update becomes one update for each of them, with the same A and some of the rows of B. The rows

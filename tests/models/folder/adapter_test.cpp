@@ -157,14 +157,38 @@ TEST_CASE("load_adapter: the smallest rank and the largest dropout", "[adapter]"
   CHECK(nn::lora_updates(other)[0].second.dropout == 0.999999);
 }
 
-TEST_CASE("load_adapter: the longest name in a pattern counts", "[adapter]") {
+TEST_CASE("save_adapter: updates of tied output layers load again", "[adapter]") {
+  for (const bool expressible : {true, false}) {
+    const TemporaryFolder dir;
+    const models::GPTConfig config{
+        .vocab = 11,
+        .context = 8,
+        .layers = 1,
+        .heads = 2,
+        .dim = 8,
+        .hidden = 13,
+        .positions = expressible ? models::Positions::learned : models::Positions::rotary};
+    models::GPT model(config), other(config);
+    nn::add_lora(model, {.rank = 1, .layers = {"head", "qkv"}});
+    models::save_adapter(dir / "", model);
+    models::load_adapter(dir / "", other);
+    const auto updates = nn::lora_updates(other), expected = nn::lora_updates(model);
+    REQUIRE(updates.size() == 2);
+    for (size_t i = 0; i < 2; ++i) {
+      CHECK(updates[i].first == expected[i].first);
+      CHECK(allclose(updates[i].second.a, expected[i].second.a, {.rtol = 0, .atol = 0}));
+    }
+  }
+}
+
+TEST_CASE("load_adapter: the first name in a pattern that fits counts", "[adapter]") {
   const TemporaryFolder dir;
   models::GPT model = make_model(), other = make_model();
   nn::add_lora(model, {.rank = 2, .alpha = 4, .layers = {"proj"}});
   models::save_adapter(dir / "", model);
-  replace(
-      dir / "adapter_config.json", "\"alpha_pattern\": {}",
-      "\"alpha_pattern\": {\"c_proj\": 5, \"attn.c_proj\": 7, \"transformer.h.1.attn.c_proj\": 9}");
+  replace(dir / "adapter_config.json", "\"alpha_pattern\": {}",
+          "\"alpha_pattern\": {\"h.1.attn.c_proj\": 9, \"attn.c_proj\": 7, \"c_proj\": 5, "
+          "\"h.0.mlp.c_proj\": 3}");
   models::load_adapter(dir / "", other);
   std::map<std::string, double> alphas;
   for (const auto& [name, update] : nn::lora_updates(other)) alphas[name] = update.alpha;
