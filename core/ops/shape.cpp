@@ -197,8 +197,9 @@ std::vector<Tensor> Tensor::split_evenly(int64_t size, int64_t dim) const {
 }
 
 std::vector<Tensor> Tensor::chunk(int64_t n, int64_t dim) const {
-  check(n > 0 && n <= 1 << 30, "chunk: expected from 1 to 2^30 pieces, got ", n);
+  check(n > 0, "chunk: expected at least one piece, got ", n);
   const int64_t length = size(dim);
+  check(length > 0 || n <= 1 << 30, "chunk: expected at most 2^30 empty pieces, got ", n);
   if (length == 0) return split_into(*this, std::vector<int64_t>(static_cast<size_t>(n)), dim);
   return split(length / n + (length % n != 0), dim);
 }
