@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "examples/page/attention_of.h"
+#include "examples/pictures/heat_map.h"
 #include "examples/pictures/plot.h"
 #include "examples/support/cli.h"
 #include "examples/support/flags.h"
@@ -39,7 +40,8 @@ std::vector<AttentionGroup> load_and_look(const Options& o) {
   const auto tokens = load_tokenizer_for(o.model, vocab);
   AttentionOf found = attention_of(model, *tokens, {.text = o.text, .target = o.target});
   if (!found.translation.empty())
-    std::printf("%s -> %s\n", o.text.c_str(), found.translation.c_str());
+    std::printf("%s -> %s\n", visible(o.text, false).c_str(),
+                visible(found.translation, false).c_str());
   return std::move(found.groups);
 }
 

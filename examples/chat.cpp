@@ -74,7 +74,13 @@ int run(int argc, char** argv) {
       continue;
     }
     conversation.push_back({"user", line});
-    conversation.push_back({"assistant", answer(writer, form, conversation, decoder, o.text)});
+    try {
+      conversation.push_back({"assistant", answer(writer, form, conversation, decoder, o.text)});
+    } catch (const Error& error) {  // for example a character that the model does not know
+      if (!asks) throw;
+      std::printf("%s\n", error.what());
+      conversation.pop_back();
+    }
     ++o.text.seed;
   }
   return 0;

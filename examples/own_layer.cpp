@@ -71,6 +71,11 @@ void train(Model& model, const Tensor& x, const Tensor& y, int64_t steps, double
 }
 
 int main(int argc, char** argv) {
+  const std::string path = argc > 1 ? argv[1] : "out/blocks.safetensors";
+  if (path.starts_with('-')) {
+    std::puts("usage: own_layer [FILE.safetensors]");
+    return path == "--help" ? 0 : 1;
+  }
   manual_seed(0);
   const Tensor x = randn({4096, 8}), y = target(x);
   const Tensor test_x = randn({1024, 8}), test_y = target(test_x);
@@ -84,7 +89,6 @@ int main(int argc, char** argv) {
   train(model, x, y, 1500, 3e-3);
   std::printf("test loss %.4f\n\n", evaluate(model, test_x, test_y));
 
-  const std::string path = argc > 1 ? argv[1] : "out/blocks.safetensors";
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder);
   save_safetensors(path, model.state_dict());

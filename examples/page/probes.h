@@ -26,9 +26,14 @@ Tensor logits_of(const models::GPT& model, const Tensor& hidden, const Tensor& i
 std::string probe(const models::GPT& model, const models::Tokenizer& tokens, const Question& q);
 /// Returns the answer about a text without "next" and "lens".
 std::string probe(const Question& q, const AttentionOf& attention);
+/// Throws Error if `maps` attention maps of the question's text have more than 2^22 weights, which
+/// would take gigabytes as JSON.
+void expect_short(const models::Tokenizer& tokens, const Question& q, int64_t maps);
 /// Returns the answer for a model other than a GPT.
 template <class Model>
 std::string probe(const Model& model, const models::Tokenizer& tokens, const Question& q) {
+  if constexpr (requires { model.config.heads; })
+    expect_short(tokens, q, model.config.layers * model.config.heads);
   return probe(q, attention_of(model, tokens, q));
 }
 

@@ -177,6 +177,13 @@ Reply guarded(const PageServer::Handler& handler, const std::string& path,
   }
 }
 
+/// Whether there is a handler for the request. httplib would read, parse and decompress the body of
+/// any other, without a limit.
+bool is_served(const httplib::Request& q) {
+  if (q.method == "POST") return q.path == "/do" || q.path == "/ask";
+  return (q.method == "GET" || q.method == "HEAD") && (q.path == "/" || q.path == "/data");
+}
+
 void post(const PageServer::Handler& handler, const httplib::Request& request,
           httplib::Response& response, const httplib::ContentReader& content) {
   if (!request.get_header_value("Content-Type").starts_with("application/json"))
@@ -211,8 +218,8 @@ PageServer::PageServer(int64_t port, Handler handler) {
                               {"Cross-Origin-Resource-Policy", "same-origin"}});
   server.set_pre_routing_handler([this](const httplib::Request& q, httplib::Response& r) {
     const std::string why = refusal(q, implementation_->port);
-    if (why.empty()) return httplib::Server::HandlerResponse::Unhandled;
-    put(r, {403, why, "text/plain"});
+    if (why.empty() && is_served(q)) return httplib::Server::HandlerResponse::Unhandled;
+    put(r, why.empty() ? Reply{404, "no such page", "text/plain"} : Reply{403, why, "text/plain"});
     return httplib::Server::HandlerResponse::Handled;
   });
   for (const char* path : {"/", "/data"})

@@ -114,20 +114,24 @@ class _Handle:
             self._free(self._handle)
 
 
-# NumPy arrays whose memory tensors share, by a number.
+# NumPy arrays whose memory tensors share and their interfaces, by a number. A NumPy scalar's memory lives only as long as
+# its interface.
 _shared = {}
 _next_key = iter(range(1, sys.maxsize)).__next__
 _release = _release_type(lambda key: _shared.pop(key, None))
 
 
 def _described(array):
-    """The _Array of anything with NumPy's __array_interface__."""
+    """The _Array of anything with NumPy's __array_interface__, and that interface."""
     interface = getattr(array, "__array_interface__", None)
     if interface is None:
         raise TypeError(f"gradus: expected a Tensor or a NumPy array, got {type(array).__name__}")
     if interface["typestr"] not in _DTYPES:
         raise TypeError(f"gradus: expected elements of {', '.join(_NAMES)}, got {interface['typestr']}; "
                         "convert them with astype")
+    if not isinstance(interface.get("data"), tuple):
+        raise TypeError(f"gradus: a {type(array).__name__} shows no address of its elements; "
+                        "convert it with numpy.array")
     shape, strides, size = interface["shape"], interface.get("strides"), int(interface["typestr"][2:])
     if len(shape) > 8:
         raise ValueError(f"gradus: expected at most 8 axes, got {len(shape)}")
@@ -140,7 +144,7 @@ def _described(array):
     if any(s % size for s in strides):
         raise ValueError(f"gradus: strides of {strides} bytes are not whole elements; copy the array")
     return _Array(interface["data"][0], _DTYPES.index(interface["typestr"]), len(shape),
-                  (c_int64 * 8)(*shape), (c_int64 * 8)(*(s // size for s in strides))), interface["data"][1]
+                  (c_int64 * 8)(*shape), (c_int64 * 8)(*(s // size for s in strides))), interface
 
 
 class Tensor(_Handle):
@@ -149,11 +153,11 @@ class Tensor(_Handle):
     _free = _lib.gradus_tensor_free
 
     def __init__(self, array):
-        described, read_only = _described(array)
-        if read_only:
+        described, interface = _described(array)
+        if interface["data"][1]:
             raise ValueError("gradus: the array is read-only; copy it, or use gradus.copy")
         key = _next_key()
-        _shared[key] = array
+        _shared[key] = array, interface
         try:
             super().__init__(_made("tensor_share", described, _release, key))
         except Error:
@@ -222,6 +226,12 @@ class Tensor(_Handle):
     def __repr__(self):
         return f"gradus.Tensor(shape={self.shape}, dtype={self.dtype})"
 
+    __array_ufunc__ = None  # array * tensor is __rmul__, not NumPy's product, which would have no gradient
+    def __radd__(self, other): return op("add", other, self)
+    def __rsub__(self, other): return op("sub", other, self)
+    def __rmul__(self, other): return op("mul", other, self)
+    def __rtruediv__(self, other): return op("div", other, self)
+    def __rmatmul__(self, other): return op("matmul", other, self)
     def __add__(self, other): return op("add", self, other)
     def __sub__(self, other): return op("sub", self, other)
     def __mul__(self, other): return op("mul", self, other)
@@ -236,7 +246,8 @@ def _tensor(x):
 
 def copy(array):
     """A tensor with a copy of the array's elements."""
-    return Tensor._of(_made("tensor_copy", _described(array)[0]))
+    described, interface = _described(array)  # the interface keeps the memory alive during the call
+    return Tensor._of(_made("tensor_copy", described))
 
 
 def op(name, *inputs):
@@ -311,7 +322,8 @@ class Module(_Handle):
                 return 1
 
         def unraisable(info):  # KeyboardInterrupt may come as `take` is entered, before its try
-            if info.object is take:
+            frame = info.exc_traceback.tb_frame if info.exc_traceback else None  # from Python 3.13 on object is None
+            if info.object is take or (frame and frame.f_code is take.__code__):
                 raised.append(info.exc_value)
             else:
                 before(info)

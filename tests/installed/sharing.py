@@ -44,6 +44,32 @@ def shares():
     assert np.count_nonzero(weight) == 0
 
 
+def takes_scalars():
+    for made in (gradus.Tensor, gradus.copy):
+        tensor = made(np.float32(3))
+        others = [np.array(7, np.float32) for _ in range(8)]
+        assert tensor.item() == 3 and others
+
+    class Bytes:  # as Pillow's images show themselves
+        __array_interface__ = {"version": 3, "typestr": "|b1", "shape": (2,), "data": b"\1\0"}
+    for made in (gradus.Tensor, gradus.copy):
+        refused(TypeError, "shows no address of its elements", made, Bytes())
+
+
+def reflects():
+    array = np.array([1, 2], np.float32)
+    for combine, expected in ((lambda a, b: a + b, 1), (lambda a, b: a - b, -1), (lambda a, b: a * b, [1, 2]),
+                              (lambda a, b: a / b, [-1 / 16, -2 / 16])):
+        tensor = gradus.Tensor(np.array([4, 4], np.float32)).requires_grad_()
+        result = combine(array, tensor)
+        assert isinstance(result, gradus.Tensor)
+        assert np.array_equal(result, combine(array, np.array([4, 4], np.float32)))
+        gradus.op("sum", result).backward()
+        assert np.allclose(np.asarray(tensor.grad), expected)
+    row = gradus.Tensor(np.eye(2, dtype=np.float32))
+    assert np.array_equal(array.reshape(1, 2) @ row, array.reshape(1, 2))
+
+
 def lives():
     array = np.ones(1000, np.float32)
     gone = weakref.ref(array)
@@ -120,6 +146,8 @@ def generates(folder):
 
 
 shares()
+takes_scalars()
+reflects()
 lives()
 refuses()
 modes_and_files()

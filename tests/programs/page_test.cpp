@@ -199,7 +199,27 @@ TEST_CASE("a page's server survives hostile clients", "[page]") {
     request(echo.port, nonsense);
   CHECK(status_of(request(echo.port, "GET / HTTP/1.1\r\n" + host(echo.port) +
                                          "Range: bytes=0-,0-,0-\r\n\r\n")) == 403);
+  // A form whose headers would be parsed by a regular expression, recursively.
+  const std::string form =
+      "--b\r\nContent-Disposition: form-data; name=\"" + huge.substr(0, 200'000) + "\r\n\r\n";
+  for (const std::string method : {"POST", "PUT", "PATCH", "DELETE"})
+    CHECK(status_of(request(
+              echo.port, method + " /other HTTP/1.1\r\n" + host(echo.port) +
+                             "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: " +
+                             std::to_string(form.size()) + "\r\n\r\n" + form)) == 404);
   CHECK(status_of(get(echo.port, "/")) == 200);
+}
+
+TEST_CASE("a page refuses questions about texts whose attention would take gigabytes", "[page]") {
+  const models::CharTokenizer tokens("a", {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"});
+  const models::GPT gpt({.vocab = 6, .context = 2000, .layers = 1, .heads = 2, .dim = 4});
+  const models::Bert bert({.vocab = 6, .context = 2000, .layers = 1, .heads = 2, .dim = 4});
+  const Question longest{.text = std::string(1448, 'a')}, longer{.text = std::string(1449, 'a')};
+  const std::string why =
+      "the page shows this model's attention to texts of up to 1448 tokens, got 1449";
+  CHECK_THROWS_WITH(probe(gpt, tokens, longer), why);
+  CHECK_THROWS_WITH(probe(bert, tokens, longer), why);
+  CHECK_NOTHROW(expect_short(tokens, longest, 2));
 }
 
 TEST_CASE("a page's server says that its port is in use", "[page]") {

@@ -57,6 +57,8 @@ TEST_CASE("the small examples run and reach their results") {
   CHECK(logistic.status == 0);
   CHECK_THAT(logistic.output, Contains("step   0  loss 0.6931") && Contains("accuracy 9"));
 
+  for (const std::string program : {"own_layer", "scalar_graph"})
+    CHECK_THAT(run(program, "--help").output, Contains("usage: " + program));
   const Result layer = run("own_layer", scratch / "blocks.safetensors");
   CHECK(layer.status == 0);
   CHECK_THAT(layer.output,
