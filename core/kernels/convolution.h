@@ -82,7 +82,7 @@ inline void window_block(int64_t k, const E* a, const int64_t* rows, const int64
   const E* row[R];
   unroll<R>([&](auto r) { row[r] = a + rows[r]; });
   Vector sum[R * N];
-  unroll<R * N>([&](auto i) { sum[i] = Add ? *at(i) : Vector{}; });
+  unroll<R * N>([&](auto i) { sum[i] = Vector{}; });
   for (int64_t p = 0; p < k; ++p, panel += panel_cols<E>) {
     const int64_t place = places[p];
     typename Register<E>::type b[N];
@@ -94,7 +94,7 @@ inline void window_block(int64_t k, const E* a, const int64_t* rows, const int64
       unroll<N>([&](auto v) { MultiplyAdd<E>::apply(sum[r * N + v], x, b[v]); });
     });
   }
-  unroll<R * N>([&](auto i) { *at(i) = sum[i]; });
+  unroll<R * N>([&](auto i) { *at(i) = Add ? *at(i) + sum[i] : sum[i]; });
 }
 
 template <class E, bool Add, int64_t N, int64_t R>

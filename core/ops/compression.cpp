@@ -23,7 +23,7 @@ kernel::CompressedMatrix matrix_of(const char* op, const Tensor& x) {
   check(x.is_contiguous(), op, ": expected a contiguous ", x.dtype(), " tensor, got strides ",
         x.strides(), " for shape ", x.shape());
   const int64_t cols = x.rank() > 0 ? x.shape().back() : 1;
-  const int64_t rows = x.numel() / std::max<int64_t>(cols, 1);
+  const int64_t rows = x.rank() > 0 ? x.shape().without(x.rank() - 1).numel() : 1;
   if (x.dtype() == bfloat16) return {bfloat16, rows, cols, elements_of<void>(x), nullptr};
   const Tensor& scales = x.impl().scales;
   check(scales.defined(), op, ": a view of an int8 matrix has no scales; use the whole matrix");

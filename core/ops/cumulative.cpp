@@ -94,18 +94,20 @@ bool multiply_up(const T* x, int64_t n, T* y) {
 }
 
 /// dx_i = x_0 ... x_i-1 s_i, where s_i = dy_i + x_i+1 s_i+1 sums over the products that x_i is in.
+/// In double s_i could overflow where a 0 before it makes dx_i 0.
 template <class T>
 void cumprod_gradient(const T* x, const T* dy, int64_t n, T* dx) {
-  std::vector<double> sums(static_cast<size_t>(n));
-  double sum = 0;
+  using Wide = long double;
+  std::vector<Wide> sums(static_cast<size_t>(n));
+  Wide sum = 0;
   for (int64_t i = n - 1; i >= 0; --i) {
-    sum = static_cast<double>(dy[i]) + (i + 1 < n ? static_cast<double>(x[i + 1]) * sum : 0);
+    sum = static_cast<Wide>(dy[i]) + (i + 1 < n ? static_cast<Wide>(x[i + 1]) * sum : 0);
     sums[static_cast<size_t>(i)] = sum;
   }
-  double before = 1;
+  Wide before = 1;
   for (int64_t i = 0; i < n; ++i) {
     dx[i] = static_cast<T>(before * sums[static_cast<size_t>(i)]);
-    before *= static_cast<double>(x[i]);
+    before *= static_cast<Wide>(x[i]);
   }
 }
 

@@ -143,6 +143,11 @@ void norm_backward(Backward& back, const NormStatistics& stats, const Tensor& x,
   if (dx.defined() && !total.defined()) back.give(0, std::move(dx));
 }
 
+/// Returns eps, or the smallest number that kernels do not flush to 0 if eps is above 0 but less.
+double kept_by_kernels(double eps, Dtype dtype) {
+  return eps > 0 ? std::max(eps, dtype == float32 ? 0x1p-126 : 0x1p-1022) : 0;
+}
+
 /// Throws Error unless weight and bias, where defined, are of the size of x's axis.
 void check_norm(const char* op, const Tensor& x, int axis, const Tensor& weight, const Tensor& bias,
                 double eps) {
@@ -340,7 +345,7 @@ Tensor batch_norm_by(const Tensor& mean, const Tensor& var, const Tensor& x, con
   const ProfileScope scope("batch_norm_by");
   check_norm("batch_norm_by", x, 1, weight, bias, eps);
   check_norm("batch_norm_by", x, 1, mean, var, eps);
-  const Tensor rstd = rsqrt(var + eps);
+  const Tensor rstd = rsqrt(var + kept_by_kernels(eps, x.dtype()));
   return scale_channels(scale_channels(x, {}, -mean), weight.defined() ? weight * rstd : rstd,
                         bias);
 }
@@ -389,6 +394,7 @@ Tensor normalize(const Tensor& x, int64_t dim, double eps, double p) {
   check_floating("normalize", x);
   check(p >= 1, "normalize: expected p >= 1, got ", p);
   check(eps >= 0 && std::isfinite(eps), "normalize: expected eps >= 0, got ", eps);
+  eps = kept_by_kernels(eps, x.dtype());
   const int axis = normalize_dim("normalize", dim, x.rank());
   if (x.numel() == 0) return x.clone();
   const Tensor scale = length_scale(x.detach(), axis, eps), scaled = x / scale;

@@ -358,7 +358,14 @@ Tensor atan2(const Tensor& y, const Tensor& x) {
   check_floating("atan2", y);
   return binary(
       "atan2", y, x, saves_inputs,
-      [](auto v, auto u) { return static_cast<decltype(v)>(std::atan2(v, u)); },
+      [](auto v, auto u) {
+        using T = decltype(v);
+        // As kernels flush denormals, libm would divide 0 by 0.
+        const auto flushed = [](T t) {
+          return std::abs(t) < std::numeric_limits<T>::min() ? std::copysign(T{0}, t) : t;
+        };
+        return static_cast<T>(std::atan2(flushed(v), flushed(u)));
+      },
       [](Backward& b) {
         const Tensor larger = maximum(abs(b.input(0).detach()), abs(b.input(1).detach()));
         const Tensor flat = (larger == 0) | (larger == std::numeric_limits<double>::infinity());

@@ -143,6 +143,8 @@ TEST_CASE("cumprod: zeros, infinities, products that leave float32's range and r
   // y = (2, 0, 0, 0): d(sum y)/dx = (1 + x1 + ..., 2 (1 + x2 + x2 x3), 0, 0)
   check_same(gradient(product, tensor({2, 0, 3, 4}, float64)), {1, 32, 0, 0});
   check_same(gradient(product, tensor({2, 0, 3, 0}, float64)), {1, 8, 0, 0});
+  // The sum over the products after a 0 would overflow double.
+  check_same(gradient(product, tensor({0, 1e200, 1e200, 1e200}, float64)), {inf, 0, 0, 0});
   // A row's gradient depends on no other row.
   const Doubles rows =
       gradient([](const Tensor& t) { return cumprod(t, 1); }, tensor({{2, 3}, {NaN, 1}}, float64));
@@ -162,6 +164,9 @@ TEST_CASE("tan, atan2 and lerp: quadrants, signs of 0, infinities, every magnitu
   const Tensor x = tensor({1, -1, -1, 1, -1, -1, 1, inf, -inf, 0, 0}, float64);
   check_same(atan2(y, x).to_vector<double>(),
              {pi / 4, 3 * pi / 4, -3 * pi / 4, -pi / 4, pi, -pi, 0, pi / 4, 3 * pi / 4, pi / 2, 0});
+  const Tensor tiny = tensor({1e-40, -1e-40});  // flushed to 0 and -0
+  check_same(atan2(tiny, abs(tiny)).to_vector<double>(), {0, 0});
+  check_same(atan2(tiny * 0.0 + tiny, -abs(tiny)).to_vector<double>(), {pi, -pi}, 1e-6);
   check_same(gradient([](const Tensor& t) { return atan2(t, zeros_like(t)); }, tensor({0})), {0});
   check_same(gradient([](const Tensor& t) { return atan2(t, t * 2.0); }, tensor({3e38, 1e-37})),
              {0, 0});
@@ -304,6 +309,15 @@ TEST_CASE("normalize and cosine_similarity of the longest and the shortest vecto
              {NaN, NaN, 0.6, 0.8, 0, 0, NaN, 0});
   check_same(gradient([](const Tensor& v) { return normalize(v, 0); }, zeros({2})), {1e12, 1e12});
   CHECK(cosine_similarity(zeros({3}), ones({3}), 0).item() == 0);
+  for (const Dtype dtype : {float32, float64}) {  // an eps that kernels flush to 0
+    const double eps = dtype == float32 ? 1e-40 : 1e-310;
+    const Tensor none = zeros({1, 2}, dtype), one = ones({2}, dtype);
+    check_same(normalize(none, 1, eps).to_vector<double>(), {0, 0});
+    CHECK(cosine_similarity(none, one, 1, eps).item() == 0);
+    check_same(
+        batch_norm_by(zeros({2}, dtype), zeros({2}, dtype), none, one, {}, eps).to_vector<double>(),
+        {0, 0});
+  }
   CHECK(cosine_similarity(zeros({2, 0}), zeros({2, 0})).to_vector<double>() == Doubles{0, 0});
 }
 

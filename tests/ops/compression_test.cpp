@@ -137,7 +137,7 @@ TEST_CASE("int8 rounds to multiples of a scale per 32 elements", "[compression]"
 TEST_CASE("linear and embedding compute with compressed weights", "[compression][fused]") {
   const Dtype dtype = GENERATE(bfloat16, int8);
   CAPTURE(dtype);
-  for (const int64_t k : {1, 7, 32, 45, 64, 300})
+  for (const int64_t k : {0, 1, 7, 32, 45, 64, 300})
     for (const int64_t n : {1, 3, 200})
       for (const int64_t m : {0, 1, 2, 3, 4, 5, 9, 12, 13, 50}) {
         CAPTURE(k, n, m);

@@ -54,6 +54,28 @@ TEST_CASE("long inputs: elementwise loops over strides, broadcasts and chunks", 
   }
 }
 
+TEST_CASE("long inputs: products, convolutions and attention add up blocks of their sums",
+          "[long]") {
+  // Each term added to all before it, these sums would be 1% too large in float32.
+  const int64_t k = 1 << 20;
+  const Tensor terms = full({k, 2}, 0.1), ones_of_k = ones({k, 2});
+  const double expected = static_cast<double>(k) * 0.1f;
+  const auto within = [&](const Tensor& x, double value) {
+    return mean(abs(x - value)).item() < 1e-4 * value;
+  };
+  CHECK(within(matmul(terms.mT(), ones_of_k), expected));
+  CHECK(within(matmul(terms.mT(), ones({k, 40})), expected));
+  const Tensor weight = zeros({2, 2}).requires_grad_();
+  linear(ones_of_k, weight).backward(terms);
+  CHECK(within(weight.grad(), expected));
+  const Tensor filter = zeros({2, 1, 1}).requires_grad_();
+  conv1d(ones({1, 1, k}), filter).backward(full({1, 2, k}, 0.1));
+  CHECK(within(filter.grad(), expected));
+  const Tensor q = zeros({1, 1, 8, 16}), keys = zeros({1, 1, k, 16}),
+               values = full({1, 1, k, 16}, 0.1);
+  CHECK(within(scaled_dot_product_attention(q, keys, values), 0.1f));
+}
+
 TEST_CASE("long inputs: sums in pieces, over axes that do not merge", "[long]") {
   for (Dtype dtype : {float32, float64}) {
     manual_seed(41);
