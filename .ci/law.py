@@ -43,7 +43,7 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # larger than memory are cut only where their tokenizer may be cut. 5 so that contrastive batches repeat no image.
     "models/data": (5370, ["models/data"], []),
     # 750 more than planned, for GGUF, which llama.cpp reads (models/folder/gguf); 240 of these for the tokenizers of
-    # Llama's family in it: SentencePiece's (gguf_pieces) could go. 300 for adapters that PEFT reads and writes, and for
+    # Llama's family in it: SentencePiece's (gguf_pieces) could go. 305 for adapters that PEFT reads and writes, and for
     # labels and special tokens.
     "models/folder": (4060, ["models/folder"], []),
     # More than planned: 1,100 for the page of a run (examples/page): what a model does while it trains is seen, asked
