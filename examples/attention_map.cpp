@@ -80,7 +80,7 @@ int run(int argc, char** argv) {
   flags.add("--text", o.text, "TEXT", "input text");
   flags.add("--target", o.target, "TEXT", "target text of a translator", "its own translation");
   flags.group("Output");
-  flags.add("--out", o.out, "FILE", "picture; a translator also writes FILE-2 and FILE-3");
+  flags.add("--out", o.out, "FILE", "picture; a transformer translator adds NAME-2 and NAME-3");
   flags.add("--html", o.html, "FILE", "interactive page for a browser", "none");
   if (!flags.parse(argc, argv)) return 0;
   const NoGrad no_grad;

@@ -1,7 +1,7 @@
 // Talks with a GPT that answers messages, line by line.
 //
 //   build/bin/chat --model DIR      a model tuned by train_gpt --data FILE.jsonl, or one in Hugging
-//                                   Face's format that was tuned on conversations
+//                                   Face's format, or a GGUF file, tuned on conversations
 
 #include <gradus/gradus.h>
 #include <unistd.h>
@@ -48,10 +48,10 @@ int run(int argc, char** argv) {
       "  chat --model DIR");
   flags.group("Conversation");
   add_model_flags(flags, o);
-  flags.add("--system", system, "TEXT", "what the model is told first", "nothing");
+  flags.add("--system", system, "TEXT", "system message of each conversation", "none");
   flags.add("--chat-template", form_name, "NAME",
-            "how messages are marked: plain, chatml, llama2, llama3 or mistral", "the model's");
-  flags.add("--tokens", o.text.tokens, 1, 1e15, "most tokens of an answer");
+            "template of messages: plain, chatml, llama2, llama3 or mistral", "the model's");
+  flags.add("--tokens", o.text.tokens, 1, 1e15, "maximum tokens of an answer");
   add_sampling_flags(flags, o);
   if (!flags.parse(argc, argv)) return 0;
 

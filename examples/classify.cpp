@@ -57,7 +57,7 @@ int run(int argc, char** argv) {
   Flags flags(
       "Classifies images with a model trained by train_vit or train_cnn_attention: prints the "
       "most\n"
-      "likely classes of each with their probabilities.\n"
+      "likely classes of each image with their probabilities.\n"
       "  classify --model DIR IMAGE.png ...");
   flags.group("Flags");
   flags.add("--top", top, 1, 1e15, "number of classes to print");

@@ -1,6 +1,6 @@
 // Converts a model folder to Hugging Face's format or to gradus's: weights, configuration, and
-// tokenizer or image statistics; a GPT also to a GGUF file, which llama.cpp reads, and back. Or
-// writes a model's forward pass as an ONNX file.
+// tokenizer or image statistics. Converts a GPT also to a GGUF file, which llama.cpp reads, and
+// back. Exports a model's forward pass as an ONNX file.
 //
 //   build/bin/convert --model DIR --to DIR --format hugging-face|gradus
 //   build/bin/convert --model DIR --to FILE --format gguf --type f32|f16|bf16|q8_0
@@ -110,7 +110,7 @@ void with_kind(const Options& o, const F& f) {
 int run(int argc, char** argv) {
   Options o;
   Flags flags(
-      "Converts a GPT, BERT or ViT to the format of Hugging Face's transformers, or back to "
+      "Converts a GPT, BERT or ViT to the format of Hugging Face's transformers, or back to\n"
       "gradus's; a GPT also to a GGUF file, which llama.cpp reads, and back.\n"
       "  convert --model DIR --to DIR --format hugging-face|gradus\n"
       "  convert --model DIR --to FILE --format gguf\n"
@@ -122,7 +122,7 @@ int run(int argc, char** argv) {
   flags.add("--to", o.to, "PATH", "model folder, GGUF or ONNX file to write");
   models::Fields format;
   format.add("format", o.format, {"hugging-face", "gradus", "gguf", "onnx"}, "format to write");
-  format.add("type", o.type, {"f32", "f16", "bf16", "q8_0"}, "matrices in a GGUF file");
+  format.add("type", o.type, {"f32", "f16", "bf16", "q8_0"}, "type of the matrices in a GGUF file");
   flags.add(format);
   add_weights(flags, o.weights);
   if (!flags.parse(argc, argv)) return 0;

@@ -3,12 +3,12 @@
 // Noise is added to an image x_0 in T small steps; after t of them, with alpha_t = 1 - beta_t and
 // abar_t = alpha_1 ... alpha_t (equation 4),
 //   x_t = sqrt(abar_t) x_0 + sqrt(1 - abar_t) eps,    eps ~ N(0, I).
-// A network learns to tell the noise from x_t and t (equation 14):
+// A network learns to predict the noise from x_t and t (equation 14):
 //   loss = E |eps - eps_theta(x_t, t)|^2.
-// From pure noise x_T it then removes the noise step by step (algorithm 2):
+// From pure noise x_T, sampling then removes the noise step by step (algorithm 2):
 //   x_{t-1} = (x_t - beta_t / sqrt(1 - abar_t) eps_theta(x_t, t)) / sqrt(alpha_t) + sqrt(beta_t) z,
-// with z ~ N(0, I), and z = 0 in the last step. The network is also told which digit it is, so that
-// one can ask for a 7.
+// with z ~ N(0, I), and z = 0 in the last step. The network also reads the digit's label, so that a
+// given digit can be sampled.
 //
 //   build/bin/diffusion [--data mnist:DIR]      default: generated digits
 

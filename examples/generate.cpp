@@ -1,5 +1,5 @@
 // Continues a text with a model trained by train_gpt, or with a GPT-2 or a model of Llama's family
-// in Hugging Face's format.
+// in Hugging Face's format or in a GGUF file.
 //
 //   build/bin/generate --model DIR --prompt "..." --tokens 300 --temperature 0.8 --top-k 40
 

@@ -155,11 +155,11 @@ int run(int argc, char** argv) {
   Flags flags("Learns to balance a pole on a cart by REINFORCE, and draws the returns.");
   flags.group("Options");
   flags.add("--out", o.out, "DIR", "output folder");
-  flags.add("--steps", o.steps, 1, 1e6, "most updates of the policy");
+  flags.add("--steps", o.steps, 1, 1e6, "maximum updates of the policy");
   flags.add("--episodes", o.episodes, 1, 1e5, "episodes per update");
   flags.add("--lr", o.lr, 0, 1e3, "learning rate");
-  flags.add("--gamma", o.gamma, 0, 0.999999, "discount of later rewards");
-  flags.add("--no-baseline", o.no_baseline, "weigh log-probabilities by the returns themselves");
+  flags.add("--gamma", o.gamma, 0, 0.999999, "discount factor of later rewards");
+  flags.add("--no-baseline", o.no_baseline, "do not subtract a baseline from the returns");
   flags.add("--seed", o.seed, "random seed");
   if (!flags.parse(argc, argv)) return 0;
   make_folder(o.out);

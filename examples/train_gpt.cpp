@@ -40,8 +40,8 @@ std::unique_ptr<TokenSource> read_data(const Options& o, const TrainOptions& tra
                                   training.eval_only);
 }
 
-/// What the folder that a run begins with says of its texts, which the run's model keeps. Its chat
-/// template is left out if the run uses another one.
+/// Returns the information about texts in the folder `dir` that a run begins with, to be saved with
+/// the run's model. Leaves out the folder's chat template if the run uses another template.
 models::TextInfo read_text_info(const std::string& dir, const TokenSource& text) {
   if (dir.empty()) return {};
   models::TextInfo info = models::load_text_info(dir);
@@ -49,7 +49,7 @@ models::TextInfo read_text_info(const std::string& dir, const TokenSource& text)
   try {
     if (!used.empty() && models::find_chat_template(dir, text.tokenizer()).name != used)
       info.chat_template.clear();
-  } catch (const Error&) {  // a form that chat does not know: --chat-template names the one in use
+  } catch (const Error&) {  // an unsupported template: --chat-template names the one in use
     info.chat_template.clear();
   }
   return info;
@@ -274,11 +274,11 @@ int run(int argc, char** argv) {
   flags.group("Model and data", true);
   add_corpus_flags(flags, o.text);
   flags.add("--chat-template", o.chat_template, "NAME",
-            "of conversations: plain, chatml, llama2, llama3 or mistral", "--init-from's");
+            "template of conversations: plain, chatml, llama2, llama3 or mistral", "--init-from's");
   flags.add("--batch", o.batch, 1, 65536, "windows per batch, of --context tokens each");
   flags.add(models::GPT::fields(o.model), {"vocab"});
   flags.add("--logit-rows", o.model.logit_rows, 0, 1e9,
-            "tokens whose logits exist at a time, to save memory; 0: all");
+            "compute the logits of this many tokens at a time, to save memory; 0: of all");
   flags.add("--lora", o.lora.rank, 0, 1e6,
             "train low-rank updates of this rank instead of the weights of --init-from; 0: none");
   flags.add("--lora-alpha", o.lora.alpha, 1e-9, 1e9, "updates are multiplied by this / rank");
@@ -288,8 +288,8 @@ int run(int argc, char** argv) {
             "all hidden layers");
   flags.add(
       "--lora-weights", o.lora_weights, {"float32", "bfloat16", "int8"},
-      "the frozen weights: bfloat16 and int8 take a half and a quarter of the memory, and are "
-      "not written, only the updates are");
+      "dtype of the frozen weights: bfloat16 and int8 take a half and a quarter of the memory, "
+      "and only the updates are written");
   flags.added_later({"--lora-weights", "--chat-template", "--no-tie", "--activation",
                      "--logit-rows", "--lora", "--lora-alpha", "--lora-dropout", "--lora-layers"});
   add_training_flags(flags, training);

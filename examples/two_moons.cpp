@@ -1,4 +1,4 @@
-// Trains a small network to separate two interleaved half circles, and draws its decision.
+// Trains a small network to separate two interleaved half circles, and prints its decision regions.
 
 #include <gradus/gradus.h>
 

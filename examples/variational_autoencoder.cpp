@@ -1,9 +1,9 @@
 // A variational autoencoder of digits: Kingma & Welling 2013, "Auto-Encoding Variational Bayes",
 // arXiv 1312.6114.
 //
-// The model says that an image x comes from a code z ~ N(0, I) through a decoder p(x | z), here one
-// Bernoulli variable per pixel. The encoder's q(z | x) = N(mu, diag(sigma^2)) approximates the code
-// of a given image. Together they maximise a lower bound of log p(x), the ELBO (equation 3):
+// The model assumes that an image x comes from a code z ~ N(0, I) through a decoder p(x | z), here
+// one Bernoulli variable per pixel. The encoder's q(z | x) = N(mu, diag(sigma^2)) approximates the
+// code of a given image. Together they maximise a lower bound of log p(x), the ELBO (equation 3):
 //   log p(x) >= E_q[log p(x | z)] - KL(q(z | x) || N(0, I))
 //   KL = 1/2 sum_j (mu_j^2 + sigma_j^2 - log sigma_j^2 - 1)                     (appendix B)
 // The expectation is estimated by one z = mu + sigma * eps with eps ~ N(0, I). Written like this, z
@@ -146,7 +146,7 @@ int run(int argc, char** argv) {
   flags.add("--out", o.out, "DIR", "output folder");
   flags.add("--steps", o.steps, 0, 1e6, "steps of training");
   flags.add("--batch", o.batch, 1, 1e5, "images per step");
-  flags.add("--latent", o.latent, 2, 1e4, "numbers in a code; two can be drawn as a plane");
+  flags.add("--latent", o.latent, 2, 1e4, "dimension of the codes; 2 also draws their plane");
   flags.add("--hidden", o.hidden, 1, 1e5, "units of the hidden layers");
   flags.add("--seed", o.seed, "random seed");
   if (!flags.parse(argc, argv)) return 0;

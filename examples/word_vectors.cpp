@@ -138,16 +138,16 @@ int run(int argc, char** argv) {
   Options o;
   std::vector<std::string> asked;
   Flags flags(
-      "Learns vectors of words from the words around them; prints the neighbours of WORDs.");
+      "Learns word vectors from contexts; prints the neighbours of each WORD; draws the vectors.");
   flags.group("Options");
   flags.add("--data", o.data, "FILE", "text", "gradus's own source");
   flags.add("--out", o.out, "DIR", "output folder");
   flags.add("--steps", o.steps, 1, 1e7, "steps of training");
   flags.add("--batch", o.batch, 2, 1e5, "pairs of words per step");
-  flags.add("--vocab", o.vocab, 2, 1e6, "most frequent words to learn");
-  flags.add("--dim", o.dim, 1, 1e4, "numbers in a vector");
-  flags.add("--window", o.window, 1, 1e4, "largest distance of a context, in words");
-  flags.add("--thin", o.thin, 1e-9, 1, "share of the text from which on a word is thinned out");
+  flags.add("--vocab", o.vocab, 2, 1e6, "vocabulary size: the most frequent words");
+  flags.add("--dim", o.dim, 1, 1e4, "dimension of the vectors");
+  flags.add("--window", o.window, 1, 1e4, "maximum distance of a context word, in words");
+  flags.add("--thin", o.thin, 1e-9, 1, "randomly drop words with a share of the text above this");
   flags.add("--lr", o.lr, 0, 1e3, "peak learning rate");
   flags.add("--shown", o.shown, 3, 1e4, "words in the picture");
   flags.add("--seed", o.seed, "random seed");

@@ -64,7 +64,8 @@ struct Bert : nn::Module {
   nn::Linear next;                           ///< next-sentence head: dim -> 2
   explicit Bert(const BertConfig& config);
 
-  /// Returns the contextual embedding of each token: (B, T, dim).
+  /// Returns the contextual embedding of each token: (B, T, dim). Throws Error if T is larger than
+  /// config.context.
   Tensor operator()(const BertInput& input) const;
   /// Returns tanh(pooler(x)) for the embedding x of the first token of each row: hidden (B, T, dim)
   /// -> (B, dim).
@@ -102,7 +103,7 @@ struct BertClassifier : nn::Module {
   /// Returns logits: (B, classes), or (B, T, classes) if config.tokens is true.
   Tensor operator()(const BertInput& input) const;
   /// Returns the mean cross entropy of `labels`, (B) or (B, T) int64. Texts or tokens with label
-  /// -100 are ignored.
+  /// -100 are ignored; if all labels are -100, the mean is NaN.
   Tensor loss(const BertInput& input, const Tensor& labels) const;
 };
 

@@ -15,11 +15,12 @@ struct CaptionerConfig {
   int64_t context = 16;                ///< maximum length of a caption, counting [START] but not
                                        ///< [END]
   int64_t image = 32;                  ///< height and width of an image
-  int64_t channels = 3;                ///< 1: grey; 3: RGB
+  int64_t channels = 3;                ///< channels of an image, for example 3 for RGB
   int64_t filters = 32;                ///< filters of the first convolution; the number doubles at
-                                       ///< each later one except the last
-  int64_t convolutions = 3;            ///< number of convolutions of stride 2, which halve the map,
-                                       ///< rounding up; one of stride 1 follows
+                                       ///< each later convolution except the last
+  int64_t convolutions = 3;            ///< number of convolutions of stride 2; each halves the
+                                       ///< feature map, rounding up. A convolution of stride 1
+                                       ///< follows.
   int64_t dim = 64;                    ///< size of word embeddings
   int64_t hidden = 128;                ///< size of the decoder's state
   double dropout = 0;                  ///< probability for embeddings and before the output
@@ -59,17 +60,20 @@ struct Captioner : nn::Module {
   /// Returns the annotations, in the feature map's row-major order: images (B, channels, image,
   /// image) -> (B, grid * grid, features).
   Tensor annotations(const Tensor& images) const;
-  /// Returns next-word logits for images and words (B, T) int64: (B, T, vocab).
+  /// Returns next-word logits for images and words (B, T) int64: (B, T, vocab). Throws Error if T
+  /// is larger than config.context.
   Tensor operator()(const Tensor& images, const Tensor& words) const;
   /// Returns the mean cross entropy of the captions' tokens after [START], plus config.coverage
   /// times the mean over captions and positions i of (1 - sum_t alpha_ti)^2. `captions` have the
-  /// form [START] text [END], as returned by text_batch().
+  /// form [START] text [END], as returned by text_batch(). Throws Error if a caption has fewer than
+  /// 2 or more than config.context + 1 tokens.
   Tensor loss(const Tensor& images, const TextBatch& captions) const;
   /// Returns an attention map for the prediction after each of `words` (B, T): (B, T, grid, grid).
   /// Each map sums to 1. Applies no dropout and records no gradients.
   Tensor attention_maps(const Tensor& images, const Tensor& words) const;
 
-  /// Returns a decoder with `beams` rows per image. The model must outlive the decoder.
+  /// Returns a decoder with `beams` rows per image: row r captions image r / beams. The model must
+  /// outlive the decoder. Throws Error if gradients are being recorded.
   CaptionerDecoder decoder(const Tensor& images, int64_t beams) const&;
   CaptionerDecoder decoder(const Tensor& images, int64_t beams) && = delete;
   /// Returns the best caption of each image, found by beam search.

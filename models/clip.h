@@ -11,7 +11,7 @@ struct CLIPConfig {
   ViTConfig image = {.classes = 0};       ///< the image encoder; classes must be 0; dropout and
                                           ///< recompute also apply to the text encoder
   int64_t vocab = 0;                      ///< vocabulary size; required
-  int64_t context = 16;                   ///< maximum length of a text, in tokens
+  int64_t context = 16;                   ///< maximum tokens of a text, [START] and [END] included
   int64_t text_layers = 2;                ///< blocks of the text encoder
   int64_t text_heads = 4;                 ///< attention heads; must divide text_dim
   int64_t text_dim = 64;                  ///< embedding size of the text encoder
@@ -32,7 +32,8 @@ struct TextEncoder : nn::Module {
   int64_t recompute;              ///< see ViTConfig
   explicit TextEncoder(const CLIPConfig& config);
 
-  /// Returns text features (B, text_dim). Padding is ignored.
+  /// Returns text features (B, text_dim). Padding is ignored. Throws Error if a text is longer than
+  /// CLIPConfig::context.
   Tensor features(const TextBatch& texts) const;
 };
 

@@ -171,7 +171,7 @@ int64_t sample_token(const Tensor& all, const SamplingOptions& options, Generato
   }
   if (options.top_p < 1) keep_nucleus(candidates, total_of(candidates), options.top_p);
 
-  // In the vocabulary's order: a selection's own order depends on the last bits of all logits.
+  // Draw in the order of ids: the order of `candidates` depends on the last bits of all logits.
   const auto earlier = [](const Candidate& a, const Candidate& b) { return a.id < b.id; };
   if (!std::is_sorted(candidates.begin(), candidates.end(), earlier))
     std::sort(candidates.begin(), candidates.end(), earlier);
@@ -223,8 +223,9 @@ void internal::Continuation::add(const Tensor& logits) {
 }
 
 namespace {
-/// How many of the prompt's first tokens need not be read: `held`, if the decoder has read them,
-/// the prompt begins with them and has more, and all fit; or 0.
+/// Returns how many of the prompt's first tokens need not be read again: the number of tokens in
+/// `held` if the decoder has read exactly these, the prompt begins with them and is longer, and the
+/// prompt fits into the decoder; otherwise 0.
 int64_t held_by(const Decoder& decoder, const std::vector<int64_t>& held,
                 const std::vector<int64_t>& prompt) {
   const int64_t n = std::ssize(held);
@@ -280,7 +281,7 @@ std::string StopText::add(const std::string& piece) {
     complete = at + stop.size();
   }
   stopped_ = complete != std::string::npos;
-  // What may be the beginning of a stop string is held back.
+  // Hold back an end of the text that may be the beginning of a stop string.
   for (const std::string& stop : stops_)
     for (size_t n = std::min(stop.size() - 1, held_.size()); n > 0 && !stopped_; --n)
       if (held_.ends_with(stop.substr(0, n))) {

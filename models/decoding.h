@@ -22,8 +22,8 @@ class Decoder {
   virtual ~Decoder() = default;
   /// Returns the vocabulary size.
   virtual int64_t vocab() const = 0;
-  /// Reads the next tokens of each row, ids (rows, T) with T <= room(). Returns the logits of the
-  /// token after the last: (rows, vocab).
+  /// Reads T more tokens of each row, ids (rows, T) int64 with 1 <= T <= room(). Returns the logits
+  /// of the token that follows them: (rows, vocab).
   virtual Tensor next_logits(const Tensor& ids) = 0;
   /// Gives each row i the state that row rows[i] had before the call. `rows` is an int64 tensor
   /// with one index per row.
@@ -62,7 +62,7 @@ class SourceRows {
   void check_next(const Tensor& ids, int64_t room) const;
   /// Assigns to each row i the source of row rows[i]. Returns whether the source of any row has
   /// changed. In a beam search no row's source changes, because beams stay within their source.
-  /// Throws Error unless `rows` contains size() int64 indices below size().
+  /// Throws Error unless `rows` contains size() int64 indices from 0 to size() - 1.
   bool reorder(const Tensor& rows);
 
  private:
@@ -71,12 +71,14 @@ class SourceRows {
 };
 }  // namespace internal
 
-/// Options for choosing a token from logits.
+/// Options for choosing a token from logits. They apply in this order: repetition_penalty,
+/// logit_bias, temperature, top_k, min_p, top_p. The probabilities in min_p and top_p are those
+/// after division by the temperature.
 struct SamplingOptions {
   double temperature = 1;  ///< divides the logits; below 1e-6: the most likely token (greedy)
   int64_t top_k = 0;       ///< choose among the top_k most likely tokens; 0 means all
-  /// Nucleus sampling: choose among the smallest set of most likely tokens whose total probability
-  /// is at least top_p times that of all tokens which top_k and min_p leave; 1 means all of them.
+  /// Nucleus sampling: choose among the fewest most likely tokens that have at least the fraction
+  /// top_p of the probability left by top_k and min_p; 1 means no limit. Must be above 0.
   double top_p = 1;
   /// Choose among tokens that are at least min_p times as probable as the most likely token; 0
   /// means all. Nguyen et al. 2024, arXiv 2407.01082.
@@ -103,8 +105,9 @@ struct GenerateOptions {
   int64_t vocab = 0;        ///< sample only ids below this (the tokenizer's size); 0 means all
   int64_t stop_token = -1;  ///< ends the text and is not part of it; -1 means none
   std::function<void(int64_t)> on_token = {};  ///< called with each new token
-  std::function<bool()> stop_if = {};          ///< called after each new token but the last that
-                                               ///< `tokens` allows; true ends the text
+  std::function<bool()> stop_if = {};          ///< called after each new token, unless the limit
+                                               ///< `tokens` is reached; if it returns true, the
+                                               ///< text ends
   /// If not null, the log probability of each new token is appended to this vector. It is computed
   /// from the model's own logits of the ids below `vocab`, before temperature, penalty and bias.
   std::vector<double>* log_probabilities = nullptr;
@@ -136,7 +139,7 @@ class StopText {
 };
 
 namespace internal {
-/// A text to which tokens are appended, and its state in generate() and Server.
+/// A text that generate() or Server continues, with its options and random number generator.
 class Continuation {
  public:
   /// Throws Error if the prompt or an option is invalid for a decoder of this vocabulary size. An
@@ -165,7 +168,9 @@ class Continuation {
 /// cleared first, unless options.held says that it has already read the start of the prompt. If the
 /// prompt is longer than decoder.capacity(), only its end is read. Whenever the decoder is full, it
 /// is cleared and reads the last capacity() / 2 tokens again. In a long text, each token therefore
-/// has at least that many tokens as context, and about two tokens are read per new token.
+/// has at least capacity() / 2 tokens as context, and about two tokens are read per new token.
+/// Throws Error if the prompt is empty, if it contains an id outside the vocabulary, if an option
+/// is out of range, or if sample_token() throws.
 std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prompt,
                               const GenerateOptions& options = {});
 
@@ -197,7 +202,8 @@ struct Hypothesis {
 /// Returns the likeliest targets of each source, at most options.beams, found by beam search, best
 /// score first. `decoder` must have options.beams consecutive rows per source; it is cleared first.
 /// Each target that ends with the stop token narrows the beam by one: Sutskever et al. 2014, arXiv
-/// 1409.3215, section 3.2. Scores: Wu et al. 2016, arXiv 1609.08144, equation 14.
+/// 1409.3215, section 3.2. Scores: Wu et al. 2016, arXiv 1609.08144, equation 14. Throws Error if
+/// an option is out of range, or if a logit is NaN.
 std::vector<std::vector<Hypothesis>> beam_search(Decoder& decoder, int64_t sources,
                                                  const BeamSearchOptions& options);
 

@@ -49,7 +49,8 @@ struct GPTConfig {
   bool embedding_shortcut = false;  ///< x = a x + b x_0 between blocks; x_0: the embedded tokens;
                                     ///< requires 2 or more layers
   double logit_cap = 0;             ///< logits become cap * tanh(logits / cap); 0 means no cap
-  bool bigram = false;  ///< add logits from a (vocab, vocab) table, indexed by the current token
+  bool bigram = false;  ///< add logits from a (vocab, vocab) table, indexed by the current token;
+                        ///< requires vocab <= GPT::max_bigram_vocab
   bool token_shift = false;  ///< mix each sublayer's input with the previous token's input, see
                              ///< nn::token_shift
   /// If above 0, backward recomputes the activations of all blocks, this many blocks at a time, to
@@ -95,11 +96,12 @@ struct GPT : nn::Module {
   /// row may consist of several examples, one after another. Then `positions` (B, T) int64 counts
   /// the tokens of each example from 0, and tokens attend only to tokens of their own example.
   Tensor operator()(const Tensor& ids, const Tensor& positions = {}) const;
-  /// Returns the mean cross entropy of the next tokens `targets` (B, T). Targets of -100 are
-  /// ignored.
+  /// Returns the mean cross entropy of the next tokens `targets` (B, T) int64. Targets of -100 are
+  /// ignored; if all targets are -100, the mean is NaN.
   Tensor loss(const Tensor& ids, const Tensor& targets, const Tensor& positions = {}) const;
 
-  /// Returns a decoder for `rows` sequences of up to `context` tokens. The model must outlive it.
+  /// Returns a decoder for `rows` sequences of up to `context` tokens. The model must outlive the
+  /// decoder.
   GPTDecoder decoder(int64_t rows = 1) const&;
   GPTDecoder decoder(int64_t rows = 1) const&& = delete;
 
@@ -137,7 +139,7 @@ class GPTDecoder : public Decoder {
   /// model or was not made for one row, if that row was removed, or if there are already as many
   /// rows as at construction.
   void add_row(const GPTDecoder& other);
-  /// Removes a row. The last row takes its index.
+  /// Removes a row. The last row takes its index. Throws Error if there is no such row.
   void remove_row(int64_t row);
 
  private:

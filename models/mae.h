@@ -11,7 +11,7 @@ namespace gradus::models {
 /// and width.
 Tensor patchify(const Tensor& images, int64_t patch);
 /// Inverts patchify: patches (B, patches, C * patch * patch) -> images (B, C, H, W). The shape
-/// `image` is (C, H, W).
+/// `image` is (C, H, W). Throws Error if the shapes do not match.
 Tensor unpatchify(const Tensor& patches, const Shape& image, int64_t patch);
 
 struct MAEConfig {
@@ -19,8 +19,10 @@ struct MAEConfig {
   int64_t decoder_layers = 2;          ///< decoder blocks
   int64_t decoder_heads = 4;           ///< attention heads; must divide decoder_dim
   int64_t decoder_dim = 32;            ///< embedding size of the decoder
-  double mask_ratio = 0.75;            ///< fraction of patches that are hidden: some, not all
-  bool normalise = true;               ///< normalise each target patch: (pixels - mean) / deviation
+  double mask_ratio = 0.75;            ///< fraction of patches that are hidden; at least one patch
+                                       ///< must be hidden and one visible
+  bool normalise = true;               ///< normalise each target patch: (pixels - mean) / standard
+                                       ///< deviation; requires patches of more than one value
 
   /// Returns the number of hidden patches per image: round(mask_ratio * encoder.patches()).
   int64_t hidden() const;
@@ -60,10 +62,12 @@ struct MAE : nn::Module {
   /// batch, and a row of `order` that is not a permutation.
   MAEResult operator()(const Tensor& images, const Tensor& order) const;
 
-  /// Returns the images with hidden patches filled with `fill`. Records no gradients.
+  /// Returns the images with hidden patches filled with `fill`. `hidden` is MAEResult::hidden.
+  /// Records no gradients.
   Tensor masked(const Tensor& images, const Tensor& hidden, double fill = 0) const;
   /// Returns the images with hidden patches replaced by their reconstruction. If config.normalise,
-  /// the reconstruction gets the mean and deviation of the original patch. Records no gradients.
+  /// the reconstruction gets the mean and standard deviation of the original patch. Records no
+  /// gradients.
   Tensor reconstructed(const Tensor& images, const MAEResult& result) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Trains simple classifiers on features that were learned without labels, to evaluate the features.
+// Evaluates features that were learned without labels, by the accuracy of simple classifiers.
 // Gradients do not flow to the features, and results depend only on the arguments. Features are (N,
 // D) of a floating dtype with N >= 1 and D >= 1, with the same D and dtype for training and test.
 // Labels are (N) int64, 0 or more, and for training below 2^20. Anything else throws Error.
@@ -19,9 +19,9 @@ struct LinearProbeOptions {
   double weight_decay = 1e-3;  ///< weight decay of AdamW
 };
 /// Returns the test accuracy of multinomial logistic regression on frozen features. Features are
-/// standardised by the mean and standard deviation of the training set; features whose standard
-/// deviation there is at most 1e-5 |mean| are only centred. Weights start at 0 and are trained by
-/// AdamW on the whole set at once.
+/// standardised by the mean and standard deviation of the training set; a feature with a standard
+/// deviation of at most 1e-5 |mean| is only centred. Weights start at 0 and are trained by AdamW on
+/// the whole training set at once.
 double linear_probe(const LabelledFeatures& train, const LabelledFeatures& test,
                     const LinearProbeOptions& options = {});
 

@@ -12,7 +12,8 @@ namespace gradus::models {
 struct RNNTranslatorConfig {
   int64_t source_vocab = 0;  ///< vocabulary size; required
   int64_t target_vocab = 0;  ///< vocabulary size; required
-  int64_t context = 128;     ///< maximum length of a target
+  int64_t context = 128;     ///< maximum number of tokens of a target with its [START]; sources may
+                             ///< be longer
   int64_t layers = 1;        ///< number of layers in the encoder and in the decoder
   int64_t dim = 64;          ///< embedding size
   int64_t hidden = 128;      ///< size of the decoder's state, even; each encoder direction has half
@@ -36,6 +37,7 @@ struct RNNTranslator : nn::Module {
   nn::Dropout dropout;          ///< for embeddings, between layers, before the output
   nn::RecurrentLayers encoder;  ///< bidirectional, hidden / 2 per direction
   nn::Linear bridge;            ///< last encoder layer's final states -> decoder's initial states
+                                ///< h, with tanh; an LSTM's c starts at 0
   nn::Attention attention;      ///< the decoder's state attends to the annotations
   std::vector<nn::RecurrentCell> cells;  ///< cells of the decoder; the first reads [embedding,
                                          ///< context vector]
@@ -44,7 +46,8 @@ struct RNNTranslator : nn::Module {
   explicit RNNTranslator(const RNNTranslatorConfig& config);
 
   /// Returns next-token logits at each target position: source (B, S) int64 with lengths (B) int64,
-  /// target (B, T) int64 -> (B, T, target_vocab). Undefined lengths mean no padding.
+  /// target (B, T) int64 -> (B, T, target_vocab). Undefined lengths mean no padding. Throws Error
+  /// if T is larger than config.context.
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
   /// Returns the mean cross entropy of the batch's targets.
   Tensor loss(const PairBatch& batch, double label_smoothing = 0) const;
@@ -53,7 +56,7 @@ struct RNNTranslator : nn::Module {
   Tensor alignment(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
 
   /// Returns a decoder with `beams` rows per source: row r decodes source r / beams. The model must
-  /// outlive the decoder.
+  /// outlive the decoder. Throws Error if gradients are being recorded.
   RNNTranslatorDecoder decoder(const Tensor& source, const Tensor& lengths,
                                int64_t beams = 1) const&;
   RNNTranslatorDecoder decoder(const Tensor&, const Tensor&, int64_t = 1) const&& = delete;

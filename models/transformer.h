@@ -48,11 +48,12 @@ struct Transformer : nn::Module {
   nn::LayerNorm encoder_norm;                        ///< applied to the last encoder block's output
   std::vector<nn::DecoderBlock> decoder_blocks;      ///< pre-norm if config.pre_norm
   nn::LayerNorm decoder_norm;                        ///< applied to the last decoder block's output
-  nn::Linear head;                                   ///< dim -> target_vocab
+  nn::Linear head;                                   ///< dim -> target_vocab; no bias if config.tie
   explicit Transformer(const TransformerConfig& config);
 
   /// Returns next-token logits at each target position: source (B, S) int64 with lengths (B) int64,
-  /// target (B, T) int64 -> (B, T, target_vocab). Undefined lengths mean no padding.
+  /// target (B, T) int64 -> (B, T, target_vocab). Undefined lengths mean no padding. Throws Error
+  /// if S or T is larger than config.context.
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
   /// Returns the mean cross entropy of the batch's targets.
   Tensor loss(const PairBatch& batch, double label_smoothing = 0) const;
@@ -61,15 +62,15 @@ struct Transformer : nn::Module {
   Tensor alignment(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
 
   /// Returns a decoder with `beams` rows per source: row r decodes source r / beams. The model must
-  /// outlive it.
+  /// outlive the decoder. Throws Error if gradients are being recorded.
   TransformerDecoder decoder(const Tensor& source, const Tensor& lengths, int64_t beams = 1) const&;
   TransformerDecoder decoder(const Tensor&, const Tensor&, int64_t = 1) const&& = delete;
 
-  /// Applies the encoder's blocks and norm: x (B, S, dim) -> (B, S, dim). The mask (B, 1, 1, S) is
-  /// true for real source tokens; undefined means no padding.
+  /// Applies the encoder's blocks and norm to the embedded source: x (B, S, dim) -> (B, S, dim).
+  /// The mask (B, 1, 1, S) is true for real source tokens; undefined means no padding.
   Tensor encode(const Tensor& x, const Tensor& mask) const;
-  /// Applies the decoder's blocks and norm: y (B, T, dim) -> (B, T, dim). `memory` (B, S, dim) is
-  /// the output of encode(), and `mask` is the mask passed to encode().
+  /// Applies the decoder's blocks and norm to the embedded target: y (B, T, dim) -> (B, T, dim).
+  /// `memory` (B, S, dim) is the output of encode(), and `mask` is the mask passed to encode().
   Tensor decode(const Tensor& y, const Tensor& memory, const Tensor& mask) const;
 
  private:

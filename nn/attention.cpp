@@ -43,8 +43,8 @@ Tensor by_heads(const Tensor& x, int64_t heads) {
   return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
 }
 
-/// Queries, keys and values per head, from their concatenation (B, T, heads key_dim + kv_heads
-/// (key_dim + value_dim)).
+/// Returns queries, keys and values per head, from their concatenation (B, T, heads key_dim +
+/// kv_heads (key_dim + value_dim)).
 std::array<Tensor, 3> split(const MultiHeadAttention& a, const Tensor& all) {
   const auto parts =
       all.split(Shape{a.heads * a.key_dim, a.kv_heads * a.key_dim, a.kv_heads * a.value_dim}, -1);
@@ -94,8 +94,8 @@ Tensor MultiHeadAttention::position_table(const MultiHeadAttentionOptions& o) {
   });
 }
 
-/// The concatenation of queries, keys and values: (B, T, dim) -> (B, T, heads key_dim + kv_heads
-/// (key_dim + value_dim)).
+/// Returns the concatenation of queries, keys and values: (B, T, dim) -> (B, T, heads key_dim +
+/// kv_heads (key_dim + value_dim)).
 Tensor MultiHeadAttention::project(const Tensor& x, Tensor* first_values) const {
   const Tensor all = qkv(x);
   const bool mixes = value_shortcut.defined();
@@ -125,7 +125,8 @@ Tensor MultiHeadAttention::rotated(const Tensor& x, const KeyValueCache* cache) 
   const int64_t offset = cache ? cache->length() : 0;
   check(T <= positions.size(0) - offset, "MultiHeadAttention: ", offset + T, " tokens exceed the ",
         positions.size(0), " rotary positions");
-  // One token of each of B sequences, at positions of their own, is rotated as B tokens of one.
+  // If the lengths differ, x is one token of each of B sequences, at B different positions: rotates
+  // them as B tokens of one sequence.
   const bool uneven = cache && cache->uneven();
   const Tensor table = uneven ? index_select(positions, 0, from_data(cache->lengths(), {B}))
                               : positions.slice(0, offset, offset + T);

@@ -17,14 +17,14 @@ struct MultiHeadAttentionOptions {
   int64_t rotary = 0;     ///< if > 0: use rotary positions, for at most this many tokens; requires
                           ///< an even key_dim
   RotaryOptions frequencies = {};  ///< frequencies of the rotary positions
-  /// The table `positions` of another layer, (rotary, key_dim), to share. If undefined, the layer
-  /// computes its own table.
+  /// The table `positions` of another layer, (rotary, key_dim), to share; `frequencies` is then
+  /// ignored. If undefined, the layer computes its own table.
   Tensor positions = {};
   bool causal = false;    ///< tokens attend only to themselves and earlier tokens
   bool bias = true;       ///< add biases in both linear layers
   bool qkv_bias = false;  ///< add biases to queries, keys and values even if `bias` is false
   double dropout = 0;     ///< dropout probability of the attention weights and of the output
-  /// Tokens attend only to the last `window` tokens, themselves included. 0 means no limit; other
+  /// Each token attends only to itself and the window - 1 tokens before it. 0 means no limit; other
   /// values require `causal`.
   int64_t window = 0;
   bool qk_norm = false;  ///< apply RMSNorm to each head's queries and keys, before rotary positions
@@ -46,7 +46,7 @@ struct MultiHeadAttentionOptions {
 struct MultiHeadAttention : Module {
   int64_t heads, kv_heads, key_dim, value_dim;  ///< see MultiHeadAttentionOptions
   bool causal;     ///< tokens attend only to themselves and earlier tokens
-  int64_t window;  ///< tokens attend only to the last `window` tokens; 0 means no limit
+  int64_t window;  ///< each token attends to itself and window - 1 earlier ones; 0 means no limit
   ///@{
   /// qkv maps dim to heads * key_dim + kv_heads * (key_dim + value_dim): the concatenation of
   /// queries, keys and values. proj maps heads * value_dim to dim.
@@ -59,16 +59,19 @@ struct MultiHeadAttention : Module {
   MultiHeadAttention(int64_t dim, const MultiHeadAttentionOptions& options);
 
   /// Computes self-attention. `mask` broadcasts to (B, heads, T, T). A bool mask is true where a
-  /// token may attend to another; a floating mask is added to the scores. `first_values` is for
-  /// stacks in which all layers but the first have a value_shortcut. It points to one tensor for
-  /// all layers, undefined at first. The first layer stores its values (B, T, kv_heads * value_dim)
-  /// in that tensor; the others read them, and throw Error if there are none.
+  /// token may attend to another; a mask of x's dtype is added to the scores. If a token may attend
+  /// to none, proj is applied to 0.
+  ///
+  /// `first_values` is for stacks in which all layers but the first have a value_shortcut. Pass
+  /// each layer a pointer to the same tensor, which is undefined at first. The first layer stores
+  /// its values (B, T, kv_heads * value_dim) in this tensor. The other layers read the values, and
+  /// throw Error if `first_values` is null or the tensor undefined.
   Tensor operator()(const Tensor& x, const Tensor& mask = {}, Tensor* first_values = nullptr) const;
-  /// Computes self-attention of the next T tokens, x. They also attend to the cached tokens, and
-  /// are appended to the cache. Throws Error if the attention is not causal, if gradients are being
-  /// recorded, if the tokens exceed the cache's capacity or the rotary positions, or if T > 1 and
-  /// the lengths of the cached sequences differ. `first_values` is used as in the overload without
-  /// a cache, for the values of these T tokens.
+  /// Computes self-attention of the next T tokens, x. These tokens also attend to the cached
+  /// tokens, and are appended to the cache. Throws Error if the attention is not causal, if
+  /// gradients are being recorded, if the tokens exceed the cache's capacity or the rotary
+  /// positions, or if T > 1 and the lengths of the cached sequences differ. `first_values` is used
+  /// as in the overload without a cache, for the values of these T tokens.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const;
   /// Returns an empty cache for `batch` sequences of up to `capacity` tokens.
   KeyValueCache make_cache(int64_t batch, int64_t capacity) const;

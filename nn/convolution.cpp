@@ -8,14 +8,14 @@
 namespace gradus::nn {
 
 namespace {
-/// Throws Error unless groups divide the channels; returns those of one group.
+/// Returns channels / groups. Throws Error unless `groups` divides `in` and `out`.
 int64_t per_group(const char* layer, int64_t channels, int64_t in, int64_t out, int64_t groups) {
   check(groups >= 1 && in >= 1 && in % groups == 0 && out % groups == 0, layer,
         ": groups must divide the channels: in ", in, ", out ", out, ", groups ", groups);
   return channels / groups;
 }
 
-/// As PyTorch draws the bias of a layer with this weight.
+/// Returns the initialiser that PyTorch uses for the bias of a layer with this weight.
 Initialiser uniform_for(const Tensor& weight) {
   return init::uniform_fan_in(weight.numel() / weight.size(0));
 }

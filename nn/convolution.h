@@ -20,8 +20,8 @@ struct Conv2d : Module {
   Conv2dOptions options;      ///< passed to conv2d
   Conv2d(int64_t in, int64_t out, Size2d kernel, const Conv2dLayerOptions& options = {});
   Tensor operator()(const Tensor& x) const { return conv2d(x, weight, bias, options); }
-  /// Draws the weight from kaiming_normal, which keeps the variance if a ReLU follows (He et al.
-  /// 2015), and sets the bias to 0.
+  /// Draws the weight from init::kaiming_normal and sets the bias to 0. If a ReLU follows each
+  /// layer, activations then keep their scale from layer to layer (He et al. 2015).
   void initialise_for_relu();
 };
 
@@ -72,7 +72,7 @@ struct BatchNorm : Module {
   Tensor operator()(const Tensor& x) const;
 };
 ///@{
-/// PyTorch's names for BatchNorm. BatchNorm accepts two or more axes.
+/// PyTorch's names for BatchNorm, which accepts any x of two or more axes.
 using BatchNorm1d = BatchNorm;
 using BatchNorm2d = BatchNorm;
 ///@}

@@ -59,7 +59,7 @@ Tensor trunc_normal(const Shape& shape, double mean, double std, double low, dou
         "init::trunc_normal: expected std > 0 and low < high, got std ", std, ", low ", low,
         ", high ", high);
   const double a = (low - mean) / std, b = (high - mean) / std;
-  // In the upper tail the distribution function is 1 to all digits: draw from the lower and negate.
+  // In the upper tail the distribution function rounds to 1: draw from the lower tail and negate.
   const double sign = a > 0 ? -1 : 1, lower = a > 0 ? -b : a, upper = a > 0 ? -a : b;
   const double from = normal_cdf(lower), to = normal_cdf(upper);
   Tensor u = rand(shape, float64), x = empty(shape);

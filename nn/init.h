@@ -1,9 +1,10 @@
 #pragma once
-// Initialisers. Most come in two forms: a function that returns a new tensor, and a function that
-// returns an Initialiser for Module::param(). `shape` is the shape of the parameter. Functions that
-// compute fan_in or fan_out expect the shape of a weight: (out, in) for a matrix, (out, in, height,
-// width) for a convolution of images. Any number of axes may follow `in`. fan_in is `in`, and
-// fan_out is `out`, times the sizes of these axes. Random values come from the calling thread's
+// Initialisers. Most come in two forms: a function that returns a new float32 tensor, and a
+// function that returns an Initialiser for Module::param(). `shape` is the shape of the parameter.
+// Functions that compute fan_in or fan_out expect the shape of a weight: (out, in) for a matrix,
+// (out, in, height, width) for a convolution of images. Any number of axes may follow `in`. fan_in
+// is `in`, and fan_out is `out`, times the sizes of these axes. These functions throw Error if the
+// shape has fewer than 2 axes or a size of 0. Random values come from the calling thread's
 // generator.
 
 #include <functional>
@@ -19,45 +20,47 @@ using Initialiser = std::function<Tensor(const Shape& shape)>;
 namespace init {
 
 ///@{
-/// Values uniform from `low` to `high`.
+/// Draws values uniformly from `low` to `high`, which must not be below `low`.
 Tensor uniform(const Shape& shape, double low, double high);
 Initialiser uniform(double low, double high);
 ///@}
-/// Normal values with the given mean and standard deviation.
+/// Draws normal values with the given mean and standard deviation, which must be >= 0.
 Tensor normal(const Shape& shape, double mean = 0, double std = 1);
-/// Normal values with mean 0 and standard deviation 1.
+/// Draws normal values with mean 0 and standard deviation 1.
 Initialiser normal();
-/// Values from the normal distribution truncated to [low, high], drawn by inverting its
-/// distribution function, not by clamping.
+/// Draws values from the normal distribution truncated to [low, high], by inverting its
+/// distribution function, not by clamping. `low` and `high` are values, not multiples of `std`.
+/// Throws Error unless std > 0 and low < high.
 Tensor trunc_normal(const Shape& shape, double mean = 0, double std = 1, double low = -2,
                     double high = 2);
 
 ///@{
-/// Values uniform in [-b, b) with b = sqrt(6 / ((1 + a^2) fan_in)), where a is the negative slope
-/// of a leaky ReLU (0 for ReLU). The default a = sqrt(5) is that of torch.nn.Linear. It gives
-/// b = 1/sqrt(fan_in). He et al. 2015, arXiv 1502.01852.
+/// Draws values uniformly from [-b, b) with b = sqrt(6 / ((1 + a^2) fan_in)), where a is the
+/// negative slope of a leaky ReLU (0 for ReLU). The default a = sqrt(5), which torch.nn.Linear
+/// uses, gives b = 1/sqrt(fan_in). He et al. 2015, arXiv 1502.01852.
 Tensor kaiming_uniform(const Shape& shape, double a = 2.23606797749978969641);
 Initialiser kaiming_uniform();
 ///@}
 ///@{
-/// Normal values with mean 0 and standard deviation sqrt(2 / ((1 + a^2) fan_in)). a is the slope as
-/// in kaiming_uniform(), but 0 by default.
+/// Draws normal values with mean 0 and standard deviation sqrt(2 / ((1 + a^2) fan_in)). a is the
+/// slope as in kaiming_uniform(), but 0 by default.
 Tensor kaiming_normal(const Shape& shape, double a = 0);
 Initialiser kaiming_normal();
 ///@}
 ///@{
-/// Values uniform in [-b, b) with b = gain sqrt(6 / (fan_in + fan_out)). Glorot & Bengio 2010.
+/// Draws values uniformly from [-b, b) with b = gain sqrt(6 / (fan_in + fan_out)). Glorot & Bengio
+/// 2010.
 Tensor xavier_uniform(const Shape& shape, double gain = 1);
 Initialiser xavier_uniform();
 ///@}
 ///@{
-/// Normal values with mean 0 and standard deviation gain sqrt(2 / (fan_in + fan_out)).
+/// Draws normal values with mean 0 and standard deviation gain sqrt(2 / (fan_in + fan_out)).
 Tensor xavier_normal(const Shape& shape, double gain = 1);
 Initialiser xavier_normal();
 ///@}
 ///@{
-/// Values uniform in [-b, b) with b = 1/sqrt(fan_in), PyTorch's default for biases. `fan_in` is
-/// that of the weight in the same layer.
+/// Draws values uniformly from [-b, b) with b = 1/sqrt(fan_in), as PyTorch does for biases.
+/// `fan_in` is the fan_in of the same layer's weight, and must be > 0.
 Tensor uniform_fan_in(const Shape& shape, int64_t fan_in);
 Initialiser uniform_fan_in(int64_t fan_in);
 ///@}

@@ -40,12 +40,13 @@ class KeyValueCache {
   bool uneven() const;     ///< whether the lengths differ
   int64_t capacity() const { return capacity_; }  ///< maximum number of tokens per sequence
   /// Returns, for each token of x, the features of the token before it: (B, T, dim), for blocks
-  /// with token_shift. x (B, T, dim) is the input of a sublayer for the next T tokens; sublayer 0
-  /// is attention, 1 the MLP. Features before the first token of a sequence are 0. Saves the last
-  /// token of x for the next call with the same sublayer. Throws Error if gradients are being
-  /// recorded.
+  /// with token_shift. x (B, T, dim) is the input of a sublayer for the next T >= 1 tokens;
+  /// sublayer 0 is attention, 1 the MLP. Features before the first token of a sequence are 0. Saves
+  /// the last token of x for the next call with the same sublayer. Throws Error if gradients are
+  /// being recorded.
   Tensor previous_tokens(size_t sublayer, const Tensor& x);
-  /// Replaces each sequence i by the old sequence rows[i]; rows (B) int64.
+  /// Replaces each sequence i by the old sequence rows[i], as beam search requires; rows (B) int64
+  /// may repeat an index.
   void reorder(const Tensor& rows);
   /// Appends a copy of the sequence of `other`, a cache that was constructed for one sequence, with
   /// this cache's number of heads, key_dim, value_dim and dtype. Throws Error if `other` is not
@@ -54,7 +55,7 @@ class KeyValueCache {
   void add_row(const KeyValueCache& other);
   /// Removes sequence `row`. The last sequence moves to this index.
   void remove_row(int64_t row);
-  /// Removes all tokens.
+  /// Removes the tokens of all sequences; the number of sequences stays the same.
   void clear();
 
  private:

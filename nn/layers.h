@@ -17,13 +17,15 @@ struct LinearOptions {
   std::vector<int64_t> heads = {};  ///< number of attention heads of each matrix; empty: none
 };
 /// Computes activation(x weight^T + bias + u), where u is the output of the low-rank update, if
-/// add_lora() gave the layer one. Products with the weight are computed in operator(), rows() and
-/// feed_forward() and, for layers with an update, in nn/finetune/lora.cpp: to support another kind
-/// of weight, change these.
+/// add_lora() gave the layer an update. Products with the weight are computed in operator(), rows()
+/// and feed_forward() and, for layers with an update, in nn/finetune/lora.cpp: to support another
+/// kind of weight, change these.
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
-  /// Makes a layer from existing parameters, for example a weight shared with an embedding.
+  /// Makes a layer from existing parameters, for example a weight shared with an embedding. Both
+  /// must be leaves of the same dtype, float32 or float64, and the layer makes them require grad.
+  /// The layer does not mark the weight as that of a hidden layer, see Module::hidden_matrices.
   explicit Linear(const Tensor& weight, const Tensor& bias = {});
   /// Maps (..., in) to (..., out).
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
@@ -38,7 +40,8 @@ struct Linear : Module {
 Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
                     const Linear& second, bool is_gated = false);
 
-/// Looks up rows of a table by id: (...) int64 -> (..., dim).
+/// Looks up rows of a table by id: (...) int64 -> (..., dim). Throws Error if an id is outside [0,
+/// count).
 struct Embedding : Module {
   const Tensor weight;  ///< (count, dim)
   Embedding(int64_t count, int64_t dim);
@@ -52,7 +55,7 @@ enum class NormKind { layer, rms };
 /// + eps) * weight, and ignores the constructor's `bias`.
 struct Norm : Module {
   const Tensor weight, bias;  ///< (dim); (dim) or undefined
-  double eps;                 ///< added to the variance or mean square
+  double eps;                 ///< added to the variance or mean square; >= 0
   NormKind kind;              ///< layer or rms
   Norm(NormKind kind, int64_t dim, double eps, bool bias);
   Tensor operator()(const Tensor& x) const;
@@ -79,7 +82,7 @@ struct RMSNorm : Norm {
 /// In training mode, drops each element with probability p and scales the others by 1/(1-p). In
 /// evaluation mode, returns x.
 struct Dropout {
-  double p;  ///< probability of dropping an element
+  double p;  ///< probability of dropping an element, from 0 to 1
   explicit Dropout(double p = 0.5);
   Tensor operator()(const Tensor& x) const;
 };
@@ -98,7 +101,7 @@ struct MLP : Module {
   Linear fc, proj;                  ///< dim -> hidden (2 * hidden if gated); hidden -> dim
   Activation activation;            ///< activation of the hidden layer
   bool gated;                       ///< whether the hidden layer is gated
-  Dropout dropout, hidden_dropout;  ///< of the output; of the hidden layer
+  Dropout dropout, hidden_dropout;  ///< applied to the output; to the hidden layer
   explicit MLP(int64_t dim, const MLPOptions& options = {});
   Tensor operator()(const Tensor& x) const;
 };

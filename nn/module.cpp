@@ -69,7 +69,7 @@ std::vector<StackedMatrices> Module::hidden_matrices() const {
   std::vector<StackedMatrices> out;
   std::set<const void*> seen;
   const std::vector<Named> entries = all();
-  for (const auto& [name, entry] : entries)  // a tied embedding's weight is no hidden layer's
+  for (const auto& [name, entry] : entries)  // leaves out weights with an unmarked entry
     if (!entry->hidden) seen.insert(&entry->tensor.impl());
   for (const auto& [name, entry] : entries)
     if (seen.insert(&entry->tensor.impl()).second)
@@ -181,7 +181,7 @@ void Module::to(Dtype dtype) {
   NamedTensors tensors;
   std::set<const void*> seen;
   std::vector<Named> entries = all();
-  for (const auto& [name, entry] : entries)  // a handle that others may read keeps a tensor
+  for (const auto& [name, entry] : entries)  // an unmarked entry keeps the tensor's dtype
     if (is_compressed(dtype) && !entry->compressible) seen.insert(&entry->tensor.impl());
   for (const auto& [name, entry] : entries)
     if (seen.insert(&entry->tensor.impl()).second) tensors.emplace_back(name, entry->tensor);

@@ -10,12 +10,13 @@
 //   };
 //   Classifier model;  // parameters hidden.weight, hidden.bias, out.weight, out.bias
 //
-// Registrations are permanent, except those of LoRA's updates. A module can be copied (both copies
-// share the parameters) but not assigned to: `model.out = Linear(256, 5)` does not compile. Declare
-// your own parameters const, for example `const Tensor scale;`, initialised by
-// `scale(param("scale", {dim}, 1))`, so that no other tensor can replace them by mistake. Do the
-// same with buffers; copy_, mul_ and add_ change them in place. A layer created without child() or
-// children() is unknown to its parent: its parameters are neither listed nor trained.
+// Registrations are permanent, except that merge_lora() removes LoRA's parameters. A module can be
+// copied, and both copies share the parameters. A module cannot be assigned to: for example,
+// `model.out = Linear(256, 5)` does not compile. Declare your own parameters const, as in
+// `const Tensor scale;`, initialised by `scale(param("scale", {dim}, 1))`, so that no other tensor
+// can replace them by mistake. Do the same with buffers; copy_, mul_ and add_ change them in place.
+// A layer created without child() or children() is unknown to its parent: its parameters are
+// neither listed nor trained.
 
 #include "gradus/core/files/named_tensors.h"
 #include "gradus/nn/init.h"
@@ -52,15 +53,16 @@ class Module {
   /// Returns parameters and persistent buffers by name, detached but not copied: further training
   /// changes them. For a snapshot, save or clone them.
   NamedTensors state_dict() const;
-  /// Copies each tensor of `state` into the tensor with the same name. A tied parameter may appear
-  /// under any of its names. If a name is missing, unexpected or given twice, or if a tensor has a
-  /// different shape or dtype, changes nothing and throws one Error that lists these names, at most
-  /// ten of each kind. If `strict` is false, missing and unexpected names are allowed.
+  /// Copies each tensor of `state` into the parameter or persistent buffer with the same name. A
+  /// tied parameter may appear under any of its names. If a name is missing, unexpected or given
+  /// twice, or if a tensor is undefined or has a different shape or dtype, changes nothing and
+  /// throws one Error that lists these names, at most ten of each kind. If `strict` is false,
+  /// missing and unexpected names are ignored.
   void load_state_dict(const NamedTensors& state, bool strict = true);
 
   /// Calls rule(name, parameter) for each of named_parameters(). The rule may overwrite the
   /// parameter in place, because no gradients are recorded. Does nothing while a model is created
-  /// to be loaded from files, since their weights will overwrite the parameters.
+  /// to be loaded from files, since the files' weights will overwrite the parameters.
   void initialise(
       const std::function<void(const std::string& name, const Tensor& parameter)>& rule);
 
@@ -74,8 +76,10 @@ class Module {
   /// new dtype, and clears the gradients of the converted tensors. If `dtype` is bfloat16 or int8,
   /// converts and freezes only weights marked by compressible(), such as those of Linear and
   /// Embedding. A weight that another layer registers without the mark keeps its dtype. The model
-  /// can then be used for inference, or to train other layers around the converted weights. If a
-  /// tensor cannot be converted, changes nothing and throws Error, which names the tensor.
+  /// can then be used for inference, or to train other layers around the converted weights. Weights
+  /// converted back to float32 or float64 stay frozen. If a tensor cannot be converted (float64 to
+  /// bfloat16 or int8; a NaN, an infinity or a tensor that is no matrix to int8), changes nothing
+  /// and throws Error, which names the tensor. Also throws Error if `dtype` is int64 or bool.
   void to(Dtype dtype);
 
   /// Returns the update of this linear layer, or null if it has none; see add_lora().
@@ -87,13 +91,14 @@ class Module {
   /// Registers a new parameter, initialiser(shape), and returns its handle:
   ///   weight(param("weight", {out, in}, init::kaiming_uniform()))
   /// While a model is created to be loaded from files, the parameter is zeros and no initialiser
-  /// runs, since the file's weights will overwrite the parameter. Throws Error if a size is below 1
+  /// runs, since the files' weights will overwrite the parameter. Throws Error if a size is below 1
   /// or if the initialiser returns another shape. While loading, also throws Error if the model has
-  /// too many elements for the file, see load_weights(). The message begins with `layer`, by
-  /// default the name of the calling constructor.
+  /// too many elements for the files, see load_weights() in models/folder/model_folder.h. The
+  /// message begins with `layer`, by default the name of the calling constructor.
   Tensor param(const std::string& name, const Shape& shape, const Initialiser& initialiser,
                const char* layer = __builtin_FUNCTION());
-  /// Registers a new float32 parameter whose elements are all `value`.
+  /// Registers a new float32 parameter whose elements are all `value`, also while loading. Throws
+  /// Error in the same cases as the overload above.
   Tensor param(const std::string& name, const Shape& shape, double value,
                const char* layer = __builtin_FUNCTION());
   /// Registers `value` as a parameter, for example the weight of another layer. Makes `value`
@@ -101,9 +106,9 @@ class Module {
   /// expression passed as `value`, such as init::normal({n, n}), is evaluated even while
   /// load_model() creates the model; pass an Initialiser to avoid this.
   Tensor param(const std::string& name, Tensor value);
-  /// Marks the last registered parameter as compressible, so that to() may compress it, and returns
-  /// it. All ops that read the parameter must accept bfloat16 and int8, as linear(), feed_forward()
-  /// and embedding() do. Example:
+  /// Marks `parameter`, which must be the parameter registered last, as compressible, so that to()
+  /// may convert it to bfloat16 and int8. Returns `parameter`. All ops that read the parameter must
+  /// accept these dtypes, as linear(), feed_forward() and embedding() do. Example:
   ///   weight(compressible(param("weight", {out, in}, init::kaiming_uniform())))
   Tensor compressible(Tensor parameter);
   /// Marks a parameter of this layer as the weight of a hidden layer, see hidden_matrices(). It may
@@ -117,11 +122,11 @@ class Module {
   /// null.
   void adaptable(const Tensor& weight) { registry_->adaptable = weight; }
   /// Registers `value` as a buffer and returns it. state_dict() lists the buffer only if
-  /// `persistent` is true. Throws Error if `value` requires grad.
+  /// `persistent` is true. Throws Error if `value` is undefined or requires grad.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
-  /// Registers the table values(float32) as a buffer that state_dict() does not list. When to()
-  /// changes its dtype, the table is recomputed in the new dtype, because a converted table would
-  /// have only the precision of float32.
+  /// Registers the table values(float32) as a buffer that state_dict() does not list, and returns
+  /// the table. When to() changes the table's dtype, the table is recomputed by values(dtype),
+  /// because a converted table would have only the precision of float32.
   Tensor buffer(const std::string& name, const std::function<Tensor(Dtype)>& values);
   /// Registers a layer and returns it. In this module's lists, the names of its parameters and
   /// buffers start with `name` and a dot. Throws Error if the layer is or contains this module.
@@ -131,8 +136,8 @@ class Module {
     add_child(name, module);
     return module;
   }
-  /// Registers the layers make(0), ..., make(n - 1) under the names NAME.0, NAME.1, ... and returns
-  /// them as a vector.
+  /// Registers the layers make(0), ..., make(n - 1) as children named `name` + ".0", `name` + ".1",
+  /// and so on, and returns them as a vector.
   template <class Make>
   auto children(const std::string& name, int64_t n, Make&& make) {
     check_name(name);

@@ -28,7 +28,7 @@ Tensor sinusoidal_positions(int64_t length, int64_t dim, Dtype dtype) {
 }
 
 namespace {
-/// What a pair's frequency is divided by: from 1 to o.factor.
+/// Returns the number, from 1 to o.factor, by which the options divide a pair's frequency.
 double slowed(double frequency, const RotaryOptions& o) {
   if (o.factor == 1) return 1;
   const double turns = static_cast<double>(o.trained_context) * frequency / (2 * std::numbers::pi);
@@ -49,7 +49,7 @@ Tensor rotary_positions(int64_t length, int64_t dim, const RotaryOptions& o, Dty
     for (int64_t i = 0; i < dim; ++i) {
       const double wave =
           std::pow(o.theta, static_cast<double>(i - i % 2) / static_cast<double>(dim));
-      const double tokens = wave * slowed(1 / wave, o);  // per radian
+      const double tokens = wave * slowed(1 / wave, o);  // number of tokens per radian
       for (int64_t t = 0; t < length; ++t) {
         const double angle = static_cast<double>(t) / tokens;
         p[t * dim + i] = static_cast<T>(i % 2 == 0 ? std::sin(angle) : std::cos(angle));
@@ -93,7 +93,7 @@ Tensor same_example(const Tensor& x, const Tensor& positions) {
     check(at == 0 || at == next, "positions count an example's tokens from 0: expected 0 or ", next,
           ", got ", at);
   }
-  const Tensor first = arange(T) - positions;  // (B, T): of each token's example
+  const Tensor first = arange(T) - positions;  // (B, T): where its example starts
   return ge(arange(T), first.unsqueeze(2)).unsqueeze(1);
 }
 
@@ -103,7 +103,7 @@ void check_tokens(const Tensor& x) {
               x.defined() ? x.shape() : Shape{});
 }
 
-/// 1 for each token that may attend to the token before it, else 0: (B, T, 1).
+/// Returns 1 for each token that may attend to the token before it, else 0: (B, T, 1).
 Tensor sees_previous(const Tensor& mask, const Tensor& x) {
   const int64_t B = x.size(0), T = x.size(1);
   core::check_tensor("token_shift", "a mask", mask, boolean, {B, 1, T, T});

@@ -9,8 +9,8 @@ namespace gradus::nn {
 class KeyValueCache;
 
 /// Returns a table (length, dim), float32 or float64: row t holds sin(t / 10000^(2i/dim)) at column
-/// 2i, and the cosine of the same angle at column 2i+1. Vaswani et al. 2017, arXiv 1706.03762,
-/// section 3.5.
+/// 2i, and the cosine of the same angle at column 2i+1. Throws Error if length or dim is below 1.
+/// Vaswani et al. 2017, arXiv 1706.03762, section 3.5.
 Tensor sinusoidal_positions(int64_t length, int64_t dim, Dtype dtype = float32);
 /// Returns sinusoidal_positions(length, dim, dtype) as a function of dtype, for Module::buffer.
 inline auto sinusoidal_table(int64_t length, int64_t dim) {
@@ -33,7 +33,7 @@ struct RotaryOptions {
 };
 /// Returns the sines and cosines for rotary(), (length, dim) in float32 or float64, in the order of
 /// sinusoidal_positions(); with the default options, the values are the same too. Throws Error
-/// unless theta > 0, factor >= 1, 0 <= low_turns < high_turns and trained_context > 0.
+/// unless length, dim, theta and trained_context > 0, factor >= 1 and 0 <= low_turns < high_turns.
 Tensor rotary_positions(int64_t length, int64_t dim, const RotaryOptions& options = {},
                         Dtype dtype = float32);
 
@@ -41,9 +41,11 @@ Tensor rotary_positions(int64_t length, int64_t dim, const RotaryOptions& option
 struct LearnedPositions : Module {
   const Tensor weight;  ///< (context, dim): one row per position
   LearnedPositions(int64_t context, int64_t dim);
-  /// Returns the embeddings of positions offset to offset + length - 1: (length, dim).
+  /// Returns the embeddings of positions offset to offset + length - 1: (length, dim). Throws Error
+  /// if these exceed the context.
   Tensor operator()(int64_t length, int64_t offset = 0) const;
-  /// Returns the embeddings of the given positions: (...) int64 -> (..., dim).
+  /// Returns the embeddings of the given positions: (...) int64 -> (..., dim). Throws Error if a
+  /// position is outside [0, context).
   Tensor operator()(const Tensor& positions) const;
 };
 
@@ -51,29 +53,32 @@ struct LearnedPositions : Module {
 struct SinusoidalPositions : Module {
   const Tensor table;  ///< (context, dim): one row per position; not in the state dict
   SinusoidalPositions(int64_t context, int64_t dim);
-  /// Returns the embeddings of positions offset to offset + length - 1: (length, dim).
+  /// Returns the embeddings of positions offset to offset + length - 1: (length, dim). Throws Error
+  /// if these exceed the context.
   Tensor operator()(int64_t length, int64_t offset = 0) const;
-  /// Returns the embeddings of the given positions: (...) int64 -> (..., dim).
+  /// Returns the embeddings of the given positions: (...) int64 -> (..., dim). Throws Error if a
+  /// position is outside [0, context).
   Tensor operator()(const Tensor& positions) const;
 };
 
 /// Returns an attention mask for rows x (B, T, ...) that contain several examples, one after
-/// another. The mask (B, 1, T, T) is true where key j is not before the first token of query i's
-/// example; causal attention then hides the keys after the query. `positions` (B, T) int64 counts
-/// the tokens of each example from 0. If `positions` is undefined, so is the mask. Throws Error if
-/// a position neither continues the count nor restarts it at 0.
+/// another. The bool mask (B, 1, T, T) is true where key j is not before the first token of query
+/// i's example; causal attention then hides the keys after the query. `positions` (B, T) int64
+/// counts the tokens of each example from 0. If `positions` is undefined, so is the mask. Throws
+/// Error unless each row of `positions` starts at 0 and each later position is 0 or 1 more than the
+/// previous position.
 Tensor same_example(const Tensor& x, const Tensor& positions);
 
 /// Returns x (B, T, dim) with the features of each token mixed with those of the previous token:
-/// x_t + weight * (x_{t-1} - x_t) with weight (dim). x_{t-1} counts as 0 for the first token and,
-/// if `mask` is given (a bool attention mask (B, 1, T, T)), for tokens that may not attend to the
-/// previous token. Returns x if the weight is undefined. This is the token shift of RWKV (Peng et
-/// al. 2023, arXiv 2305.13048) with mu = 1 - weight, but RWKV has a mu for each projection.
+/// x_t + weight * (x_{t-1} - x_t) with weight (dim). x_{t-1} is replaced by 0 for the first token
+/// and, if `mask` is given (a bool attention mask (B, 1, T, T)), for tokens that may not attend to
+/// the previous token. Returns x if the weight is undefined. This is the token shift of RWKV (Peng
+/// et al. 2023, arXiv 2305.13048) with mu = 1 - weight, but RWKV has a mu for each projection.
 Tensor token_shift(const Tensor& x, const Tensor& weight, const Tensor& mask = {});
-/// Returns token_shift of x, the next tokens of the sequences in `cache`. The token before them
-/// comes from `cache`, which then saves the last token of x. `sublayer` is 0 for the block's
-/// attention, 1 for its MLP. If the weight is undefined, returns x and saves nothing; otherwise
-/// throws Error if gradients are being recorded.
+/// Returns token_shift of x (B, T, dim), the next T >= 1 tokens of the sequences in `cache`. The
+/// token before the first of them comes from `cache`, which then saves the last token of x.
+/// `sublayer` is 0 for the block's attention, 1 for its MLP. If the weight is undefined, returns x
+/// and saves nothing; otherwise throws Error if gradients are being recorded.
 Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache& cache, size_t sublayer);
 
 }  // namespace gradus::nn

@@ -14,15 +14,15 @@ namespace gradus::nn {
 struct RNNOptions {
   int64_t layers = 1;                          ///< number of stacked layers
   bool bidirectional = false;                  ///< also run each layer in reverse
-  bool bias = true;                            ///< add biases to the input's and the state's
-                                               ///< contributions
+  bool bias = true;                            ///< add bias_ih and bias_hh, see RecurrentWeights
   double dropout = 0;                          ///< dropout probability of the output of every layer
                                                ///< but the last
   Activation nonlinearity = Activation::tanh;  ///< RNN only: tanh or relu
 };
 
-/// The parameters of one layer in one direction. `input` is the input size of the layer. `gates` is
-/// 4 for LSTM (PyTorch's i, f, g, o in this order), 3 for GRU (r, z, n) and 1 for RNN.
+/// The parameters of one layer in one direction. `input` is the input size of the layer, and
+/// `hidden` the size of its state. `gates` is 4 for LSTM (PyTorch's i, f, g, o in this order), 3
+/// for GRU (r, z, n) and 1 for RNN.
 struct RecurrentWeights {
   const Tensor weight_ih, weight_hh;  ///< (gates * hidden, input); (gates * hidden, hidden)
   const Tensor bias_ih, bias_hh;      ///< (gates * hidden) or undefined
@@ -36,9 +36,9 @@ struct RecurrentLayers : Module {
   const std::vector<RecurrentWeights> weights;  ///< per layer: forward, then reverse if
                                                 ///< bidirectional
 
-  /// Maps x (B, T, input) to the output (B, T, directions * hidden) of the last layer and the final
-  /// state (layers * directions, B, hidden). Only LSTM has a state c. `first` is the initial state;
-  /// undefined means zeros.
+  /// Maps x (B, T, input), T >= 1, to the output (B, T, directions * hidden) of the last layer and
+  /// the final state (layers * directions, B, hidden). `first` is the initial state; undefined
+  /// means zeros. Only LSTM has a state c: RNN and GRU throw Error if first.c is defined.
   ///
   /// `lengths` (B) int64 are the lengths of the sequences, in any order; undefined means that all
   /// are T. Throws Error unless each length is from 1 to T. Padding after the end of a sequence is
@@ -57,16 +57,17 @@ struct RecurrentLayersOf : RecurrentLayers {
   RecurrentLayersOf(int64_t input_, int64_t hidden_, const RNNOptions& options = {})
       : RecurrentLayers(kind, input_, hidden_, options) {}
 };
-/// Elman 1990, "Finding Structure in Time".
+/// The simple recurrent network, with tanh or relu; see rnn_cell(). Elman 1990, "Finding Structure
+/// in Time".
 using RNN = RecurrentLayersOf<Recurrence::rnn_tanh>;
-/// Hochreiter & Schmidhuber 1997, with a forget gate.
+/// Long short-term memory with a forget gate; see lstm_cell(). Hochreiter & Schmidhuber 1997.
 using LSTM = RecurrentLayersOf<Recurrence::lstm>;
-/// Cho et al. 2014, arXiv 1406.1078, with the reset gate applied as in PyTorch; see gru_cell().
+/// The gated recurrent unit, with the reset gate applied as in PyTorch; see gru_cell(). Cho et al.
+/// 2014, arXiv 1406.1078.
 using GRU = RecurrentLayersOf<Recurrence::gru>;
 
 struct RNNCellOptions {
-  bool bias = true;                            ///< add biases to the input's and the state's
-                                               ///< contributions
+  bool bias = true;                            ///< add bias_ih and bias_hh, see RecurrentWeights
   Activation nonlinearity = Activation::tanh;  ///< RNNCell only: tanh or relu
 };
 
@@ -74,11 +75,11 @@ struct RNNCellOptions {
 /// RNNCell, LSTMCell and GRUCell.
 struct RecurrentCell : Module {
   const Recurrence cell;           ///< LSTM, GRU or RNN
-  const RecurrentWeights weights;  ///< of one layer in one direction
+  const RecurrentWeights weights;  ///< parameters of the cell
 
   /// Returns the next state from x (B, input) and the previous state `before`. The h of the
   /// returned state is the output. `before` contains h (B, hidden) and, for LSTM, c (B, hidden);
-  /// undefined means zeros.
+  /// undefined means zeros. RNNCell and GRUCell throw Error if before.c is defined.
   RecurrentState operator()(const Tensor& x, const RecurrentState& before = {}) const;
 
  protected:
@@ -122,8 +123,8 @@ struct Attention : Module {
   const Tensor w;                    ///< for bilinear: (query_dim, key_dim)
   std::optional<Linear> query, key;  ///< for additive: layers with `hidden` output features
   const Tensor v;                    ///< for additive: (1, hidden)
-  /// dot and scaled_dot require query_dim == key_dim. Only additive uses `hidden`; 0 means
-  /// query_dim.
+  /// Throws Error if `score` is dot or scaled_dot and query_dim != key_dim. Only additive uses
+  /// `hidden`; 0 means query_dim.
   Attention(Score score, int64_t query_dim, int64_t key_dim, int64_t hidden = 0);
 
   /// Computes attention for queries (B, Tq, query_dim), keys (B, Tk, key_dim) and values (B, Tk,
@@ -133,8 +134,8 @@ struct Attention : Module {
                              const Tensor& mask = {}) const {
     return attend(queries, prepare(keys), values, mask);
   }
-  /// Returns the part of the score that depends on the keys only, to be computed once for any
-  /// number of calls of attend(): (B, Tk, query_dim) or, for additive, (B, Tk, hidden).
+  /// Returns the part of the score that depends only on keys (B, Tk, key_dim), to be computed once
+  /// for any number of calls of attend(): (B, Tk, query_dim) or, for additive, (B, Tk, hidden).
   Tensor prepare(const Tensor& keys) const;
   /// Computes the same as operator(), from prepare(keys) instead of the keys.
   AttentionResult attend(const Tensor& queries, const Tensor& prepared, const Tensor& values,

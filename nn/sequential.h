@@ -67,10 +67,11 @@ class Sequential : public Module {
   std::vector<Item> layers_;
 };
 
-/// Applies layers to `state`, the tensors that pass from layer to layer: calls layer(i, state) for
-/// i from 0 to `layers` - 1, and returns the state. If `group` > 0, backward recomputes the
-/// activations of `group` layers at a time, see recompute(). Everything that `layer` refers to must
-/// then live until backward has run. Throws Error if `group` is negative.
+/// Calls layer(i, state) for i from 0 to `layers` - 1, and returns the final state. `state` holds
+/// the tensors that pass from layer to layer; each call replaces them by the layer's outputs. If
+/// `group` > 0, backward recomputes the activations of `group` layers at a time, see recompute().
+/// Everything that `layer` refers to must then live until backward has run. Throws Error if `group`
+/// is negative.
 template <std::invocable<size_t, std::vector<Tensor>&> Apply>
 std::vector<Tensor> run_stack(size_t layers, int64_t group, std::vector<Tensor> state,
                               const Apply& layer) {
@@ -87,7 +88,8 @@ std::vector<Tensor> run_stack(size_t layers, int64_t group, std::vector<Tensor> 
   return state;
 }
 
-/// Applies transformer blocks to x (B, T, dim) by run_stack(). `mask` is the mask of Block.
+/// Applies transformer blocks to x (B, T, dim) by run_stack(), which explains `group`. `mask` is
+/// the attention mask that each block gets.
 template <class Block>
 Tensor apply_blocks(const std::vector<Block>& blocks, int64_t group, const Tensor& x,
                     const Tensor& mask = {}) {

@@ -27,7 +27,7 @@ struct BlockOptions {
   bool qkv_bias = false;      ///< add biases to queries, keys and values even if `bias` is false
   double dropout = 0;         ///< dropout probability of attention weights and sublayer outputs
   double hidden_dropout = 0;  ///< dropout probability in the MLP's hidden layer
-  bool norm_first = true;     ///< true: pre-norm; false: post-norm
+  bool norm_first = true;     ///< true: pre-norm; false: post-norm; see residual()
   NormKind norm = NormKind::layer;  ///< kind of the sublayers' norms: LayerNorm or RMSNorm
   double eps = 1e-5;                ///< added by the norms to the variance or mean square
   int64_t rotary = 0;               ///< if > 0: use rotary positions, for at most this many tokens;
@@ -44,9 +44,9 @@ struct BlockOptions {
 /// An encoder block or, if causal, a block of a decoder-only model: self-attention, then an MLP.
 struct Block : Module {
   bool norm_first;              ///< true: pre-norm; see residual()
-  Norm ln1;                     ///< norm of attention
+  Norm ln1;                     ///< norm of the attention sublayer
   MultiHeadAttention attn;      ///< self-attention, dim -> dim
-  Norm ln2;                     ///< norm of the MLP
+  Norm ln2;                     ///< norm of the MLP sublayer
   MLP mlp;                      ///< dim -> dim
   const Tensor shift1, shift2;  ///< if token_shift: weights (dim) for attention and MLP
   Block(int64_t dim, const BlockOptions& options);
@@ -61,10 +61,10 @@ struct Block : Module {
     return residual(norm_first, ln2, h,
                     [&](const Tensor& y) { return mlp(token_shift(y, shift2, mask)); });
   }
-  /// Applies the block to the next T tokens, x. They also attend to the cached tokens, and are
-  /// appended to the cache. Throws Error if the attention is not causal, if gradients are being
-  /// recorded, if the tokens exceed the cache's capacity or the rotary positions, or if T > 1 and
-  /// the lengths of the cached sequences differ.
+  /// Applies the block to the next T >= 1 tokens, x. These tokens also attend to the cached tokens,
+  /// and are appended to the cache. `first_values` is that of MultiHeadAttention. Throws Error if
+  /// the attention is not causal, if gradients are being recorded, if the tokens exceed the cache's
+  /// capacity or the rotary positions, or if T > 1 and the lengths of the cached sequences differ.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const {
     const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) {
       return attn(token_shift(y, shift1, cache, 0), cache, first_values);
@@ -72,10 +72,10 @@ struct Block : Module {
     return residual(norm_first, ln2, h,
                     [&](const Tensor& y) { return mlp(token_shift(y, shift2, cache, 1)); });
   }
-  /// Returns only the outputs of the first `count` tokens, (B, count, dim). These tokens attend to
-  /// all of x. Queries and MLP of the other tokens are not computed. Throws Error if the attention
-  /// is causal or rotary, if the block has token_shift or value_shortcut, or if count is not from 1
-  /// to T.
+  /// Returns only the outputs of the first `count` tokens of x (B, T, dim): (B, count, dim). These
+  /// tokens attend to all of x. Queries and MLP of the other tokens are not computed. Throws Error
+  /// if the attention is causal or rotary, if the block has token_shift or value_shortcut, or if
+  /// count is not from 1 to T.
   Tensor first(int64_t count, const Tensor& x) const;
 };
 
@@ -102,12 +102,14 @@ struct DecoderBlock : Module {
   MultiHeadAttention cross;  ///< cross-attention to the encoder's output
   Norm ln3;                  ///< norm of the MLP
   MLP mlp;                   ///< dim -> dim
-  /// Ignores options.causal. Throws Error if options.value_shortcut or options.token_shift is true.
+  /// Ignores options.causal. Rotary positions and the window apply to self-attention only. Throws
+  /// Error if options.value_shortcut or options.token_shift is true.
   DecoderBlock(int64_t dim, const BlockOptions& options);
 
   /// Applies the block to x (B, T, dim). `memory` is cross.keys_and_values(encoder output), and
   /// `memory_mask` is the mask of MultiHeadAttention::cross. If `cache` is given, x is only the
-  /// next tokens. They also attend to the cached tokens, and are appended to the cache.
+  /// next T tokens. These tokens also attend to the cached tokens, and are appended to the cache;
+  /// the errors are those of MultiHeadAttention with a cache.
   Tensor operator()(const Tensor& x, const KeysAndValues& memory, const Tensor& memory_mask = {},
                     KeyValueCache* cache = nullptr) const {
     const Tensor h = residual(norm_first, ln1, x,

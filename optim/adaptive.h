@@ -11,7 +11,7 @@ struct RMSpropOptions {
   double alpha = 0.99;      ///< decay of the running mean v of g^2 and, if centered, of the mean m
                             ///< of g
   double eps = 1e-8;        ///< added to the square root
-  double momentum = 0;      ///< decay of u, see RMSprop; 0 means no momentum
+  double momentum = 0;      ///< decay of u in [0, 1), see RMSprop; 0 means no momentum
   bool centered = false;    ///< divide by the standard deviation of g
   double weight_decay = 0;  ///< adds weight_decay * p to the gradient
 };
@@ -46,7 +46,8 @@ struct LionOptions {
   double weight_decay = 0;           ///< each step multiplies p by 1 - lr * weight_decay
 };
 /// Lion: p = (1 - lr weight_decay) p - lr sign(beta1 m + (1-beta1) g);  m = beta2 m + (1-beta2) g.
-/// Chen et al. 2023, arXiv 2302.06675.
+/// The sign of 0 and of NaN is 0. Once an element's gradient is NaN, m stays NaN, and only weight
+/// decay changes the element. Chen et al. 2023, arXiv 2302.06675.
 class Lion : public ElementwiseOptimizer {
  public:
   Lion(ParameterGroups params, const LionOptions& options = {});

@@ -23,7 +23,7 @@ class ElementwiseOptimizer : public GroupOptimizer {
     int64_t n;                ///< number of elements
     T* param;                 ///< the elements, updated by the rule
     const T* grad;            ///< their gradient before clipping
-    T* state[max_state];      ///< in the order of the constructor's `states`; null after the last
+    T* state[max_state];      ///< their states, in the constructor's order; null after the last
     double lr, weight_decay;  ///< those of the group; lr includes lr_scale
     double grad_scale;        ///< for clipping: the rule must multiply gradients by this, unless
                               ///< it reads only their signs

@@ -11,8 +11,9 @@ double grad_norm(const std::vector<Tensor>& params);
 
 /// Scales the gradients by min(1, max_norm / (norm + 1e-6)) and returns the norm before scaling.
 /// Unless the factor is 1, each gradient is replaced by a new tensor. If the norm is NaN, all
-/// gradients become NaN. Throws Error unless max_norm > 0. Optimizer::step with max_grad_norm clips
-/// within the update instead and leaves the gradients unchanged.
+/// gradients become NaN. If the norm is infinite and max_norm finite, the factor is 0: infinite
+/// elements become NaN, and all others 0. Throws Error unless max_norm > 0. Optimizer::step with
+/// max_grad_norm clips within the update instead and leaves the gradients unchanged.
 double clip_grad_norm(const std::vector<Tensor>& params, double max_norm);
 
 namespace internal {

@@ -77,7 +77,7 @@ void Muon::update(std::span<const Update> updates, double grad_scale) {
       row += rows;
     }
   }
-  // Large ones first, so that the threads end together.
+  // Large matrices first, so that all threads finish at about the same time.
   std::ranges::stable_sort(matrices, std::greater{},
                            [](const Matrix& m) { return m.rows * m.cols; });
   internal::for_each_matrix(std::ssize(matrices), [&](int64_t i) {

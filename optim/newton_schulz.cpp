@@ -22,9 +22,10 @@ struct Polynomial {
 };
 
 constexpr Polynomial jordan{3.4445, -4.7750, 2.0315};
-/// The Polar Express, for singular values from 0.001 up: each polynomial has the least error on the
-/// range that those before leave, cut off below 0.02 of its upper end. All but the fifth are
-/// p(x / 1.01), so that rounding errors stay in range. Later steps use the limit.
+/// The Polar Express, for singular values from 0.001 up. Each polynomial has the smallest maximum
+/// error on the range of singular values after the earlier steps, without the part of the range
+/// below 0.02 of its upper end. All polynomials but the fifth are p(x / 1.01), so that rounding
+/// errors stay in range. Steps after the fifth use polar_express_limit.
 constexpr Polynomial polar_express_steps[]{{8.2373, -23.1577, 16.6806},
                                            {4.0819, -2.8929, 0.5253},
                                            {3.9224, -2.8538, 0.532},
@@ -56,7 +57,7 @@ struct Steps {
   }
 };
 
-/// Added to the norm that a matrix is divided by.
+/// Added to the norm by which a matrix is divided.
 constexpr double eps = 1e-7;
 
 template <class T>
@@ -153,10 +154,10 @@ class Iteration {
     }
   }
 
-  /// The same by the Gram matrix R = X X^T alone: a step multiplies X by W = a I + V, so that R
-  /// becomes W R W. X itself is multiplied once, by the product Q of all W: for a matrix of n x 4 n
-  /// this is half the work. If `exact_first`, the first step's products other than R are not
-  /// rounded. (Dao 2026, "Gram Newton-Schulz".)
+  /// Does the same as run(), but iterates on the Gram matrix R = X X^T alone: a step multiplies X
+  /// by W = a I + V, so that R becomes W R W. X itself is multiplied once, by the product Q of all
+  /// W: for a matrix of n x 4 n this is half the work. If `exact_first`, the first step's products
+  /// other than R are not rounded. (Dao 2026, "Gram Newton-Schulz".)
   void run_by_gram(std::span<const Step> steps, bool exact_first) {
     T *gram = squares_.data(), *v = gram + n_ * n_, *q = v + n_ * n_, *spare = q + n_ * n_;
     multiply_by_transpose(gram);

@@ -15,21 +15,22 @@ namespace gradus::optim {
 ///   A = X X^T,  X = 3.4445 X + (-4.7750 A + 2.0315 A A) X
 /// Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks". `matrices` (...,
 /// rows, columns) is float32 or float64. The result is contiguous and has no graph. A matrix with a
-/// NaN or an infinity becomes NaN.
+/// NaN or an infinity becomes NaN. Throws Error unless `steps` is from 1 to 100.
 Tensor newton_schulz(const Tensor& matrices, int64_t steps = 5);
 
 namespace internal {
 
+/// Options of the iteration, see MuonOptions (optim/muon.h).
 struct NewtonSchulz {
-  int64_t steps = 5;
+  int64_t steps = 5;           ///< number of steps
   bool polar_express = false;  ///< see MuonOptions
   bool rounded = false;        ///< see MuonOptions::bfloat16
 };
 
-/// Runs the iteration on the contiguous matrix `x` (rows, cols), the sum of whose squared elements
-/// is `squares`. Overwrites x and y and returns a factor: the result is factor x + y. If called
-/// inside a parallel loop, runs on the calling thread only, otherwise on all threads. The bits of
-/// the result do not depend on the number of threads.
+/// Runs the iteration on the contiguous matrix `x` (rows, cols). `squares` is the sum of the
+/// squared elements of x, and `y` a buffer of the same size as x. Overwrites x and y and returns a
+/// factor: the result is factor x + y. If called inside a parallel loop, runs on the calling thread
+/// only, otherwise on all threads. The bits of the result do not depend on the number of threads.
 template <class T>
 T newton_schulz(int64_t rows, int64_t cols, const NewtonSchulz& options, double squares, T* x,
                 T* y);

@@ -122,7 +122,7 @@ std::vector<Tensor> GroupOptimizer::gradients() const {
 void GroupOptimizer::check_step() const {
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
-    // Ranks that share the parameters among them must all throw.
+    // Also checks parameters that another rank updates, so that all ranks throw.
     if (!slot.has_gradient()) continue;
     if (!slot.state.empty() && slot.dtype != slot.param.dtype())
       fail(label(i, slot.param), ": its dtype has changed to ", slot.param.dtype(),

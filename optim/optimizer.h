@@ -33,8 +33,8 @@ ParameterGroups decay_groups(const std::vector<Tensor>& params);
 
 /// Options of one step.
 struct StepOptions {
-  /// The norm to which the gradients of the update are clipped, see clip_grad_norm. Infinity (the
-  /// default) means no clipping.
+  /// The global norm to which the gradients of the update are clipped, see clip_grad_norm; > 0.
+  /// Infinity (the default) means no clipping.
   double max_grad_norm = std::numeric_limits<double>::infinity();
   /// The norm of the gradients before clipping, which is compared with max_grad_norm. If the
   /// parameters are divided among several optimisers or processes, set it to the norm of all
@@ -45,7 +45,7 @@ struct StepOptions {
 /// A tensor that an optimiser keeps per parameter, for example a running mean of the gradients.
 struct State {
   std::string name;  ///< for example "exp_avg", saved as "exp_avg.0", "exp_avg.1", ...
-  std::function<Tensor(const Tensor& param)> initial;  ///< initial value; default: zeros_like
+  std::function<Tensor(const Tensor& param)> initial;  ///< returns the initial value; default: 0
   State(const char* name, std::function<Tensor(const Tensor& param)> initial = {})
       : name(name), initial(std::move(initial)) {}
 };
@@ -63,21 +63,21 @@ class Optimizer {
   /// has changed since its state was allocated, or if the optimiser rejects a gradient (Muon
   /// rejects NaN and infinity).
   double step(const StepOptions& options = {});
-  /// Clears the gradients.
+  /// Clears the gradients of all parameters.
   void zero_grad();
   /// Returns all parameters, in the order given.
   virtual std::vector<Tensor> parameters() const = 0;
 
   virtual double lr() const = 0;  ///< learning rate, without the groups' lr_scale
-  /// Sets the learning rate from the next step on.
+  /// Sets the learning rate from the next step on. Throws Error unless `lr` is finite and >= 0.
   virtual void set_lr(double lr) = 0;
 
   /// Returns everything that later steps depend on, except parameters, options and learning rate.
-  /// Most tensors share memory with the optimiser: the next step changes them, so clone what is to
-  /// be kept.
+  /// Most tensors share memory with the optimiser, and the next step changes them. For a snapshot,
+  /// save or clone them.
   virtual NamedTensors state_dict() const = 0;
-  /// Restores what state_dict() returned. If names, shapes or dtypes do not match, changes nothing
-  /// and throws one Error that lists the names, at most ten of each kind of mismatch.
+  /// Restores a state returned by state_dict(). If names, shapes or dtypes do not match, changes
+  /// nothing and throws one Error that lists the names, at most ten of each kind of mismatch.
   virtual void load_state_dict(const NamedTensors& state) = 0;
 
  protected:
@@ -94,7 +94,7 @@ class Optimizer {
   /// Updates the parameters, with each gradient multiplied by `grad_scale`. step() calls it after
   /// check_step(), and no gradients are recorded.
   virtual void apply(double grad_scale) = 0;
-  /// Makes later steps update only the parameters whose impl() is in `owned`, and frees the state
+  /// Makes later steps update only the parameters p with &p.impl() in `owned`, and frees the state
   /// of all others. state_dict() then lists the freed states as undefined tensors.
   virtual void keep_only(const std::set<const void*>& owned) = 0;
 
@@ -106,6 +106,12 @@ class Optimizer {
 /// is false). If a float32 or float64 parameter is frozen at construction, its state is allocated
 /// at its first update or by load_state_dict(). Error messages name a parameter by its position
 /// among the parameters of all groups, from 0.
+///
+/// The constructors of all subclasses throw Error if no parameter requires grad, if a parameter is
+/// listed twice or shares memory with another, or if a parameter is not a contiguous leaf of
+/// float32 or float64 (a frozen parameter may also be bfloat16 or int8). They also throw Error if
+/// the learning rate, a weight decay or an lr_scale is negative or not finite, or if an option of
+/// the subclass is out of range.
 class GroupOptimizer : public Optimizer {
  public:
   std::vector<Tensor> parameters() const override;
@@ -195,7 +201,8 @@ class TensorOptimizer : public GroupOptimizer {
  protected:
   using Rule = std::function<void(Parameter&)>;  ///< updates one parameter
   /// Each step calls `rule` for one parameter after another, in the order given. If the rule
-  /// throws, the earlier parameters have already been updated.
+  /// throws, the earlier parameters have already been updated, and the failed step counts as an
+  /// update of all parameters.
   TensorOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
                   std::vector<State> states, Rule rule);
 

@@ -9,7 +9,7 @@ namespace gradus::optim {
 
 struct SGDOptions {
   double lr = 1e-3;         ///< learning rate
-  double momentum = 0;      ///< decay of u, see SGD; 0 means no momentum
+  double momentum = 0;      ///< decay of u in [0, 1), see SGD; 0 means no momentum
   bool nesterov = false;    ///< use Nesterov momentum, see SGD; requires momentum > 0
   double weight_decay = 0;  ///< adds weight_decay * p to the gradient
 };
@@ -39,8 +39,8 @@ struct AdamWOptions {
   double eps = 1e-8;                  ///< added to the square root
   double weight_decay = 0.01;         ///< each step multiplies p by 1 - lr * weight_decay
 };
-/// Adam with weight decay that does not enter m and v: p = (1 - lr weight_decay) p - Adam's step.
-/// Loshchilov & Hutter 2019, arXiv 1711.05101.
+/// AdamW: Adam with weight decay that does not enter m and v: p = (1 - lr weight_decay) p - lr m /
+/// (1-beta1^t) / (sqrt(v / (1-beta2^t)) + eps). Loshchilov & Hutter 2019, arXiv 1711.05101.
 class AdamW : public ElementwiseOptimizer {
  public:
   AdamW(ParameterGroups params, const AdamWOptions& options = {});

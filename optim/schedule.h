@@ -1,6 +1,7 @@
 #pragma once
-// Learning rates as functions of the step, and Plateau, which follows the validation loss. `step`
-// is the number of updates so far, 0 at first:
+// Learning rates as functions of the step, and Plateau, which follows the validation loss. The
+// functions throw Error if `step` is negative or an option is out of range. `step` is the number of
+// updates so far, 0 at first:
 //   for (int64_t step = 0; step < steps; ++step) {
 //     optimizer.set_lr(schedule::cosine(
 //         step, {.lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = steps}));
@@ -19,7 +20,7 @@ double linear_warmup(int64_t step, double lr, int64_t warmup);
 
 struct StepDecayOptions {
   double lr = 1e-3;     ///< initial learning rate
-  int64_t every = 1;    ///< number of updates between two changes
+  int64_t every = 1;    ///< number of updates between two changes; > 0
   double factor = 0.1;  ///< multiplies lr at each change
 };
 /// Returns lr factor^floor(step / every): lr is multiplied by `factor` after every `every` updates.
@@ -32,15 +33,16 @@ struct DecayOptions {
   double lr = 1e-3;    ///< peak learning rate
   double min_lr = 0;   ///< final learning rate
   int64_t warmup = 0;  ///< number of updates of linear warmup to lr
-  int64_t steps = 0;   ///< step at which min_lr is reached; required
+  int64_t steps = 0;   ///< step at which min_lr is reached; required, >= warmup
 };
-/// Warms up linearly to lr, then decays linearly to min_lr.
+/// Returns lr (step+1) / (warmup+1) for step < warmup, then a rate that falls linearly from lr at
+/// step `warmup` to min_lr at step `steps`. Returns min_lr from then on.
 double linear(int64_t step, const DecayOptions& options);
 
 using CosineOptions = DecayOptions;  ///< see DecayOptions
-/// Warms up linearly to lr, then returns min_lr + (lr - min_lr) (1 + cos(pi x)) / 2, where x rises
-/// from 0 at step `warmup` to 1 at step `steps`. Returns min_lr from then on. Loshchilov & Hutter
-/// 2017, arXiv 1608.03983, without restarts.
+/// Returns lr (step+1) / (warmup+1) for step < warmup, then min_lr + 0.5 (lr - min_lr) (1 + cos(pi
+/// x)), where x rises linearly from 0 at step `warmup` to 1 at step `steps`. Returns min_lr from
+/// then on. Loshchilov & Hutter 2017, arXiv 1608.03983, without restarts.
 double cosine(int64_t step, const CosineOptions& options);
 
 struct StableDecayOptions {
@@ -48,11 +50,12 @@ struct StableDecayOptions {
   double min_lr = 0;   ///< final learning rate
   int64_t warmup = 0;  ///< number of updates of linear warmup to lr
   int64_t decay = 0;   ///< number of updates of linear decay at the end; required
-  int64_t steps = 0;   ///< step at which min_lr is reached; required
+  int64_t steps = 0;   ///< step at which min_lr is reached; required, >= warmup + decay
 };
-/// Warms up linearly to lr, stays at lr until step `steps` - `decay`, then decays linearly to
-/// min_lr. The phase with constant lr can be extended later. Hu et al. 2024, arXiv 2404.06395;
-/// Hagele et al. 2024, arXiv 2405.18392.
+/// Returns lr (step+1) / (warmup+1) for step < warmup, then lr until step `steps` - `decay`, then a
+/// rate that falls linearly to min_lr at step `steps`. Returns min_lr from then on. A larger
+/// `steps` prolongs the phase with constant lr, even during training. Hu et al. 2024, arXiv
+/// 2404.06395; Hagele et al. 2024, arXiv 2405.18392.
 double warmup_stable_decay(int64_t step, const StableDecayOptions& options);
 
 /// Returns d_model^-0.5 min(n^-0.5, n warmup^-1.5) with n = step + 1. Vaswani et al. 2017, arXiv
@@ -62,9 +65,9 @@ double transformer(int64_t step, int64_t d_model, int64_t warmup = 4000);
 struct PlateauOptions {
   double lr = 1e-3;         ///< initial learning rate
   double factor = 0.1;      ///< multiplies lr at a reduction
-  int64_t patience = 10;    ///< successive losses without improvement that are tolerated
+  int64_t patience = 10;    ///< number of successive losses without improvement that are tolerated
   double threshold = 1e-4;  ///< an improvement must exceed this fraction of |best loss|
-  int64_t cooldown = 0;     ///< number of losses after a reduction that are not counted
+  int64_t cooldown = 0;     ///< number of losses after a reduction not counted against patience
   double min_lr = 0;        ///< lower bound of a reduced lr
 };
 /// Reduces the learning rate when the validation loss stops improving. A loss is an improvement if
@@ -83,8 +86,8 @@ class Plateau {
   /// loss, infinity at first), "bad" (the number of losses counted so far against `patience`) and
   /// "cooldown" (the number of further losses that will not be counted).
   NamedTensors state_dict() const;
-  /// Restores what state_dict() returned. If names, shapes or dtypes do not match, changes nothing
-  /// and throws one Error that lists the names.
+  /// Restores a state returned by state_dict(). If names, shapes or dtypes do not match, changes
+  /// nothing and throws one Error that lists the names.
   void load_state_dict(const NamedTensors& state);
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// WeightAverage: a running mean of the weights over the last steps. A model with the mean often
-// scores better than with the weights themselves.
+// WeightAverage: a running mean of the weights over the last steps. With these means, a model often
+// has a lower validation loss than with the weights themselves.
 
 #include "gradus/core/files/named_tensors.h"
 
@@ -19,11 +19,13 @@ class WeightAverage {
   /// are contiguous, float32 or float64, and listed once each.
   explicit WeightAverage(std::vector<Tensor> params, double decay = 0.999);
 
-  /// Moves the means towards the parameters. Call it after each step of the optimiser.
+  /// Moves the means towards the parameters. Call update() after each step of the optimiser, and
+  /// not while an Applied exists. Throws Error if the dtype of a parameter has changed.
   void update();
   const std::vector<Tensor>& means() const { return means_; }  ///< in the order of the parameters
 
-  /// Swaps the parameters and the means on construction, and back on destruction.
+  /// Swaps the parameters and the means on construction, and back on destruction. In between, the
+  /// parameters must not change their dtype.
   class Applied {
    public:
     explicit Applied(WeightAverage& average) : average_(average) { average_.exchange(); }
@@ -35,10 +37,11 @@ class WeightAverage {
     WeightAverage& average_;
   };
 
-  /// Returns "updates", the number of updates, and the means as "mean.0", "mean.1", ...
+  /// Returns "updates", the number of updates, and the means as "mean.0", "mean.1", and so on. The
+  /// means share memory with this object.
   NamedTensors state_dict() const;
-  /// Restores what state_dict() returned. If names, shapes or dtypes do not match, changes nothing
-  /// and throws one Error that lists the names.
+  /// Restores a state returned by state_dict(). If names, shapes or dtypes do not match, changes
+  /// nothing and throws one Error that lists the names.
   void load_state_dict(const NamedTensors& state);
 
  private:

@@ -12,8 +12,8 @@ std::string version();
 std::string build_info();
 
 /// Returns one line about matrix products: OpenBLAS's version, its kernels and why they were
-/// chosen, or that the BLAS is another one; whether our own kernel computes large float32 products;
-/// and whether bfloat16 products are available.
+/// chosen, or that the BLAS is another one; whether a kernel of gradus computes large float32
+/// products; and whether bfloat16 products are available.
 std::string blas_info();
 
 /// Returns whether Bfloat16Products has an effect, that is, whether the library was built for a

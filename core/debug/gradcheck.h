@@ -24,14 +24,14 @@ struct GradcheckResult {
 /// Compares each gradient g that backward computes for f with the central difference c =
 /// (f(x + eps) - f(x - eps)) / (2 eps), element by element, for every floating-point output and
 /// every input that requires grad. They agree if |g - c| <= atol + rtol |c|. f must depend on
-/// nothing but its inputs. Throws Error if no input requires grad, or if one that does is not
-/// float64 or has elements that share memory.
+/// nothing but its inputs. Throws Error if no input requires grad, or if an input that requires
+/// grad is not float64 or has elements that share memory.
 GradcheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options = {});
 
 /// Checks f's second derivatives: applies gradcheck to the gradients of f, with random output
-/// gradients. It does not check the first derivatives; gradcheck does. Throws Error as gradcheck
-/// does, and if no floating-point output requires grad. Those that do must be float64.
+/// gradients. It does not check the first derivatives; gradcheck does. Throws Error in the cases of
+/// gradcheck, if no output requires grad, and if an output that requires grad is not float64.
 GradcheckResult gradgradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
                               const GradcheckOptions& options = {});
 

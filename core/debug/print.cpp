@@ -34,7 +34,8 @@ struct Format {
   }
 };
 
-/// The indices shown along an axis; -1 marks the gap. A tensor without elements may have a long axis.
+/// Returns the indices shown along an axis; -1 marks the gap. A tensor without elements may have a
+/// long axis.
 std::vector<int64_t> shown_indices(int64_t size, bool abridged) {
   std::vector<int64_t> out;
   for (int64_t i = 0; i < size; ++i) {

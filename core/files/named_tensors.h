@@ -13,8 +13,8 @@ struct StackedMatrices {
   /// The number of rows of each matrix, for example {n, n, n} for a weight (3n, dim) that stacks
   /// the weights of queries, keys and values. If empty, the parameter is one matrix.
   std::vector<int64_t> rows = {};
-  /// For queries, keys and values: the number of attention heads whose rows each matrix stacks. If
-  /// empty, no matrix consists of heads.
+  /// The number of attention heads in each matrix, for example {H, Hk, Hk} for the weights of H
+  /// query heads and of Hk key and value heads. If empty, no matrix consists of heads.
   std::vector<int64_t> heads = {};
 };
 

@@ -10,8 +10,8 @@
 namespace gradus::internal {
 
 /// A buffered file. Each operation throws Error if it fails, with a message that begins with
-/// `context`, for example "read_file: a.txt: ". The destructor writes what is still buffered and
-/// closes the file, but ignores errors: call sync() first to see them.
+/// `context`, for example "read_file: a.txt: ". The destructor writes the data that is still
+/// buffered and closes the file, but ignores errors: call sync() first to see them.
 class File {
  public:
   /// Opens the file with the `flags` of open(2), such as O_RDONLY.

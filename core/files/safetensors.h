@@ -19,14 +19,15 @@ struct SafetensorsFile {
   std::map<std::string, std::string> metadata;
 };
 
-/// Replaces the file at `path` with the tensors, atomically as write_file_atomically does. Adds the
+/// Writes the tensors to the file at `path`, atomically as write_file_atomically does. Adds the
 /// entries gradus.format and gradus.checksum to the header's __metadata__. The checksum covers the
 /// header and the data. An int8 matrix NAME is written as two tensors: its elements as NAME, of
-/// type I8, and its scales as NAME.scales, of type BF16 and shape (rows, ceil(columns / 32)).
-/// Throws Error if a tensor is undefined, named __metadata__ or a compressed view that cannot be
-/// copied, if two tensors have the same name, if `metadata` contains one of the two added keys, if
-/// a name or the metadata is not UTF-8, if the header would be longer than 100,000,000 bytes, or if
-/// the file cannot be written.
+/// type I8, and its scales as NAME.scales, of type BF16 and shape (rows, ceil(columns / 32)). A
+/// bfloat16 tensor is written as type BF16, which load_safetensors() converts to float32. Throws
+/// Error if a tensor is undefined, named __metadata__ or a compressed view that cannot be copied,
+/// if two tensors have the same name, if `metadata` contains one of the two added keys, if a name
+/// or the metadata is not UTF-8, if the header would be longer than 100,000,000 bytes, or if the
+/// file cannot be written.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 

@@ -185,8 +185,8 @@ void forward_tile(ForwardTile<E>& tile, const AttentionForward<Sum<E>>& x, int64
   }
 }
 
-// Computes one query's output row, key by key. Its scores differ from those of the tiles in the
-// last bits, so no backward pass may follow: that recomputes the scores by tiles.
+// Computes one query's output row, key by key. Its scores differ from the scores of the tiles in
+// the last bits. No backward pass may follow, because it would recompute the scores by tiles.
 template <class T>
 void forward_query(const Attention<T>& p, const AttentionForward<T>& x, int64_t b, int64_t h,
                    int64_t i) {

@@ -30,8 +30,9 @@ struct Attention {
   int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0;
   int64_t dim = 0, value_dim = 0;  ///< head size of q and k (dim), and of v and out (value_dim)
   double scale = 1;
-  bool causal = false;
-  int64_t window = 0;             ///< the most keys that a query sees; `keys` if there is no limit
+  bool causal = false;            ///< query i sees no key after key i + keys - queries
+  int64_t window = 0;             ///< the most keys that a query sees, the last of which is key i +
+                                  ///< keys - queries; `keys`, not 0, if there is no limit
   const bool* visible = nullptr;  ///< a mask: false hides a key from a query, in addition to
                                   ///< `causal` and `window`; or null
   const T* bias = nullptr;        ///< a mask added to the scores; or null. At most one of the two
@@ -59,21 +60,25 @@ struct Attention {
   }
 };
 
-/// What the backward pass needs to recompute a row of weights as exp(score - shift) * factor. shift
-/// is the row's largest score, and factor is 1 / sum(exp(score - shift)). They are not combined
-/// into shift + log(sum), because a large shift would cost log(sum) its precision. shift and factor
-/// are 0 for a query that sees no key.
+/// Two numbers per row of scores, from which the backward pass recomputes the row's weights as
+/// exp(score - shift) * factor: shift is the row's largest score, and factor is 1 / sum(exp(score -
+/// shift)). They are not combined into shift + log(sum), because log(sum) would be rounded away
+/// next to a large shift. shift and factor are 0 for a query that sees no key.
 template <class T>
 struct RowSoftmax {
   T shift, factor;
 };
 
+/// The operands and results of attention_forward. q and out are (batch, heads, queries, .), k and v
+/// are (batch, kv_heads, keys, .).
 template <class T>
 struct AttentionForward {
   Heads<const T> q, k, v;
   Heads<T> out;
   RowSoftmax<T>* rows;  ///< (batch, heads, queries); null if no backward pass follows
 };
+/// The operands and results of attention_backward. out and rows are results of the forward pass. A
+/// gradient has the shape of its tensor.
 template <class T>
 struct AttentionBackward {
   Heads<const T> q, k, v, out, d_out;

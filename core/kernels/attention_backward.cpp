@@ -24,10 +24,11 @@ constexpr int64_t backward_parts = 16;
 // scores equal the forward pass's bit for bit, because the same operand is scaled and then rounded,
 // and products are summed in the same order.
 //
-// delta_i is sum_j P_ij dP_ij too, and so computed would make dS of a one-hot row exactly 0. But it
-// takes a pass over all keys before this one, seven products instead of five. The dot product of
-// dO and O is rounded otherwise than dP, so that in float32 a one-hot row's dS is 1e-8 of dP. If
-// the products round dO to bfloat16, so does delta: otherwise that row's dS would be 2e-3 of dP.
+// delta_i also equals sum_j P_ij dP_ij. Computed in this way, it would make dS of a one-hot row
+// exactly 0, but it would need an earlier pass over all keys: seven products instead of five. The
+// dot product of dO and O is rounded differently from dP, so that in float32 dS of a one-hot row is
+// 1e-8 of dP. If the products round dO to bfloat16, delta is computed from the rounded dO too;
+// otherwise dS of a one-hot row would be 2e-3 of dP.
 
 // The memory and steps of the backward pass for keys [first, first + count) of a head, over tiles
 // of its queries. Each SIMD lane holds one key, so a sum over queries adds whole vectors. A thread

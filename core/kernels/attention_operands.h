@@ -1,9 +1,9 @@
 #pragma once
-// The operands of the products in attention's tiles: as they are, or rounded to bfloat16.
+// Packs the operands of the products in attention's tiles, unchanged or rounded to bfloat16.
 //
 // The functions are templates on an operand's element E. A float or double element is one scalar. A
-// Pair holds two scalars that are neighbours along the axis that the product sums over; scalars and
-// sums then have type Sum<Pair>, which is float.
+// Pair (bfloat16_pairs.h) holds two neighbouring scalars along the summed axis of the product;
+// scalars and sums then have type Sum<Pair>, which is float.
 
 #include <algorithm>
 
@@ -56,7 +56,7 @@ Rows<const E> pack_down(Sum<E> factor, const Sum<E>* first, int64_t stride, int6
   }
 }
 
-/// Returns the dot product of two rows of n scalars, those of x rounded if E is a Pair.
+/// Returns the dot product of two rows of n scalars. If E is a Pair, x is rounded to bfloat16.
 template <class E>
 Sum<E> packed_dot(int64_t n, const Sum<E>* x, const Sum<E>* y) {
   if constexpr (is_pair<E>)
@@ -83,7 +83,8 @@ PackedRows<E> pack_both(Sum<E> factor, const Sum<E>* first, int64_t stride, int6
     return {along, along};
 }
 
-/// Packs the transpose of n rows of `dim` scalars into `to`, for products that sum over its rows.
+/// Packs the transpose of n rows of `dim` scalars into `to`, for products that sum over the rows of
+/// `to`.
 /// `to` has padded(elements_of(dim)) rows of padded(n) elements. `space` is used for a copy of the
 /// rows, if one is needed.
 // Long parameter list: that of pack_along, and where to write.

@@ -1,6 +1,6 @@
 #pragma once
-// What the forward and backward passes of attention share: scratch memory, sums in rows of whole
-// vectors, and masks.
+// Helpers of both the forward and the backward pass of attention: scratch memory, sums in rows of
+// whole vectors, and masks.
 
 #include "gradus/core/kernels/attention.h"
 #include "gradus/core/kernels/attention_operands.h"
@@ -17,7 +17,8 @@ inline constexpr int64_t min_query_work = int64_t{1} << 16, min_tile_work = int6
 template <class T>
 inline constexpr T inf = std::numeric_limits<T>::infinity();
 
-/// A block of scratch memory. take(n) returns its next n elements, aligned to a vector.
+/// A block of scratch memory. take(n) returns its next n elements, aligned to a vector. The block
+/// must have space for all of them, each n rounded up to whole vectors; this is not checked.
 template <class T>
 class Arena {
  public:
@@ -30,9 +31,10 @@ class Arena {
 };
 
 /// Returns n rows in which to accumulate sums for `result`: the rows of `result` if `dim` is a
-/// multiple of the vector length, else rows in `space`, which close_sums later copies to `result`.
-/// The sums start at 0 if `fresh`, else at the values in `result`. If `result` is null, the
-/// returned rows are null too.
+/// multiple of the vector length, else rows in `space`, which needs n * padded(dim) elements and
+/// which close_sums later copies to `result`. `stride` is the row stride of `result`. The sums
+/// start at 0 if `fresh`, else at the values in `result`. If `result` is null, the returned rows
+/// are null too.
 template <class T>
 Rows<T> open_sums(T* result, int64_t stride, int64_t n, int64_t dim, bool fresh, T* space) {
   const int64_t width = padded<T>(dim);

@@ -25,6 +25,7 @@ struct PaddedAxis {
   int64_t padded() const { return before + size + after; }
 };
 
+/// The size and padding of the planes of an image, one per channel.
 struct Planes {
   PaddedAxis y, x;
   int64_t plane() const { return y.size * x.size; }
@@ -59,7 +60,8 @@ void pad_channels(const Planes& p, int64_t channels, const detail::Sum<E>* from,
       to = std::fill_n(to, p.y.before * width, E{0});
       for (int64_t y = 0; y < p.y.size; ++y) {
         to = std::fill_n(to, p.x.before, E{0});
-        // Writes whole vectors. What goes past the row is overwritten by what follows.
+        // Writes whole vectors. The padding and rows written next overwrite the elements after x's
+        // row.
         detail::round_down(1, from + y * p.x.size, p.plane(), std::min<int64_t>(2, channels - c),
                            p.x.size, to);
         to = std::fill_n(to + p.x.size, p.x.after, E{0});
@@ -71,8 +73,8 @@ void pad_channels(const Planes& p, int64_t channels, const detail::Sum<E>* from,
 
 namespace detail {
 
-// Computes R rows by N vectors of C = A B, or of C += A B if Add, as gemm_block does, except that
-// element (r, p) of A is a[rows[r] + places[p]].
+// Computes R rows by N vectors of C = A B, or of C += A B if Add, as gemm_block in tile_gemm.h
+// does, except that element (r, p) of A is a[rows[r] + places[p]].
 template <class E, bool Add, int64_t R, int64_t N>
 inline void window_block(int64_t k, const E* a, const int64_t* rows, const int64_t* places,
                          const E* panel, Sum<E>* c, int64_t ldc) {

@@ -24,7 +24,9 @@ struct Windows {
   int64_t plane() const { return y.size * x.size; }
 };
 
-/// The sizes of a convolution, and of its gradients.
+/// The sizes of a convolution of x (images, groups * in, y.size, x.size) with a weight (groups *
+/// out, in, y.kernel, x.kernel). The result is (images, groups * out, y.out, x.out). y and x in
+/// these shapes are the axes in `windows`.
 struct ConvolutionShape {
   Windows windows;
   int64_t images, groups, in, out;        ///< in and out: channels per group
@@ -52,8 +54,8 @@ struct WindowBlock {
 };
 
 /// The windows over some planes of an image, combined from one sweep per axis. A plane is a channel
-/// or, in Pairs, two channels. Windows and taps are numbered in the order (y, x), places in the
-/// order (plane, y, x).
+/// or, in Correlation with Pairs, two channels. Windows and taps are numbered in the order (y, x),
+/// places in the order (plane, y, x).
 struct Sweep {
   const Planes planes;
   const AxisSweep y, x;
@@ -89,7 +91,8 @@ struct Sweep {
 };
 
 /// Returns the sweep that computes conv(x) along an axis of x: window i starts at i * stride in the
-/// padded plane. Keeps the first of every `together` windows; the last of them may overlap others.
+/// padded plane. Keeps only the first window of each group of `together` neighbours. If the number
+/// of windows is not a multiple of `together`, the last group shares windows with the group before.
 inline AxisSweep forward_axis(const WindowAxis& a, int64_t together = 1) {
   AxisSweep sweep;
   for (int64_t i = 0; i < a.out; i += together) {
@@ -133,8 +136,8 @@ int64_t panels_of(int64_t columns) {
   return ceil_div(columns, panel_cols<T>);
 }
 
-/// Packs filters into panels for window_gemm. at(c, tap, j) returns the weight of channel c in
-/// filter j. A panel has a row per tap of each channel or, in Pairs, of each two channels.
+/// Packs filters into panels for window_gemm. at(c, tap, j) returns the weight of filter j for this
+/// channel c and tap. A panel has a row per tap of each channel or, in Pairs, of each two channels.
 template <class E, class At>
 void pack_filters(int64_t channels, int64_t taps, int64_t filters, E* to, At at) {
   constexpr int64_t width = panel_cols<E>;
@@ -262,8 +265,9 @@ void Correlation<E>::run() const {
 /// `columns` is `out` rounded up to whole panels. The sums are added in the order of the parts. To
 /// limit memory, there are fewer parts if the sums are large.
 ///
-/// Pairs sum over two neighbouring windows of a row at a time. If the number of windows is odd, the
-/// last window is paired with the one before it, whose dy then counts as 0.
+/// If E is a Pair, each Pair holds two neighbouring windows of a row of windows. In a row of an odd
+/// number of windows, the last window is paired with the window before it, which also belongs to
+/// another Pair and therefore counts with a dy of 0 in this one.
 template <class E>
 class WeightGradient {
  public:
@@ -305,17 +309,18 @@ class WeightGradient {
   const int64_t images = ceil_div(p.images, parts);  // images per part
   const int64_t shares = std::clamp<int64_t>(16 / (parts * p.groups), 1, p.in);
   const int64_t channels = ceil_div(p.in, shares);  // channels per share
-  // A Pair holds what two neighbouring windows of a row read at the same tap: two scalars this far
-  // apart. A single window has no neighbour, and its stride may be huge.
+  // The distance of the two scalars in a Pair: neighbouring windows of a row read them at the same
+  // tap. It is 0 for a single window, which has no neighbour and whose stride may be huge.
   const int64_t beside = w.x.out > 1 ? w.x.stride : 0;
   const bool is_odd = is_pair<E> && w.x.out % 2 == 1;
-  const int64_t even_count = w.y.out * (is_odd ? w.x.out + 1 : w.x.out);  // of dy, per filter
+  // Elements of dy per filter, with rows of windows extended to an even length if E is a Pair.
+  const int64_t even_count = w.y.out * (is_odd ? w.x.out + 1 : w.x.out);
   const Sweep sweep{{w.y.around(), w.x.around()},  channels, forward_axis(w.y),
                     forward_axis(w.x, scalars<E>), w.x.out,  w.x.kernel};
 };
 
-/// Copies `own` channels of an image to space.padded. In a Pair, each scalar is followed by the one
-/// that the next window reads in its place.
+/// Copies `own` channels of an image to space.padded, with padding. If E is a Pair, each scalar is
+/// paired with the scalar that the next window reads at the same tap.
 template <class E>
 void WeightGradient<E>::take_image(Space& space, const T* image, int64_t own) const {
   const Planes& planes = sweep.planes;
@@ -331,7 +336,8 @@ void WeightGradient<E>::take_image(Space& space, const T* image, int64_t own) co
   }
 }
 
-/// Copies dy's rows of an odd length, with a 0 before the last element, or after the only one.
+/// Copies the rows of dy, which have an odd length, to space.even_rows. Inserts a 0 before the last
+/// element of each row or, if a row has one element, after it.
 template <class E>
 void WeightGradient<E>::take_odd_rows(Space& space, const T* d) const {
   T* to = space.even_rows.data();
@@ -475,7 +481,7 @@ void convolve_back(const ConvolutionShape& p, const Sum<E>* dy, const Sum<E>* we
 
 }  // namespace detail
 
-/// Overwrites y with conv(x) + bias. bias may be null.
+/// Overwrites y with conv(x) + bias. bias (groups * out) may be null.
 template <class T>
 void convolve(const ConvolutionShape& p, const T* x, const T* weight, const T* bias, T* y) {
   with_elements<T>(p.rounded,

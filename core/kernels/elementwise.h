@@ -13,13 +13,15 @@ namespace gradus::kernel {
 /// Elements per chunk of work: enough to be worth a thread, few enough for a core's L2 cache.
 inline constexpr int64_t elementwise_grain = 16384;
 
-/// Walks N operands together over one shape. Axes are merged where the strides of all operands
-/// allow it. Operand 0 is the output.
+/// The nested loops over the elements of N operands. Operand 0 is the output; the others broadcast
+/// to its shape. Axes are merged where the strides of all operands allow it.
 template <int N>
 struct Walk {
   Shape shape;                   // merged axes, at least one
   std::array<Shape, N> strides;  // 0 where an operand is broadcast
+  // Returns the number of iterations of an inner loop.
   int64_t inner() const { return shape.back(); }
+  // Returns the number of inner loops, or 0 if the output has no elements.
   int64_t outer() const { return shape.numel() / std::max<int64_t>(inner(), 1); }
 
   explicit Walk(const std::array<const Tensor*, N>& operands) {
@@ -108,8 +110,9 @@ void map(std::index_sequence<I...>, const F& f, const Tensor& y,
 }
 }  // namespace detail
 
-/// Computes y = f(x...), elementwise. Each x broadcasts to the shape of y. y may be one of the x,
-/// or share memory with one if corresponding elements have the same addresses. For example:
+/// Computes y = f(x...), elementwise. Y and X... are the element types of y and of each x. Each x
+/// broadcasts to the shape of y. y may be one of the x, or share memory with an x if corresponding
+/// elements have the same addresses. For example:
 ///   map<float, float, float>(y, a, b, [](float a, float b) { return a + b; });
 template <class Y, class... X, class F>
 void map(const Tensor& y, const std::conditional_t<true, Tensor, X>&... x, const F& f) {
@@ -120,8 +123,8 @@ void map(const Tensor& y, const std::conditional_t<true, Tensor, X>&... x, const
 template <class T>
 using Wrapping = std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, T>;
 
-/// Copies x to y, converted to y's dtype and broadcast to y's shape. Values converted to int64 must
-/// fit.
+/// Copies x to y, converted to y's dtype and broadcast to y's shape. Values that are converted to
+/// int64 must not be NaN or out of range. Throws Error if a dtype is bfloat16 or int8.
 void convert(const Tensor& x, const Tensor& y);
 
 }  // namespace gradus::kernel

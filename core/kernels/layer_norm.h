@@ -65,7 +65,8 @@ std::pair<double, double> mean_and_variance(const Pieces<T>& all, double eps, bo
   return moments;
 }
 
-/// A row x, its mean and rstd = 1/sqrt(var + eps). For RMS norm, mean is 0 and var the mean square.
+/// A row x, its mean and rstd = 1/sqrt(var + eps). For RMS norm, mean is 0 and var is the mean
+/// square.
 template <class T>
 struct NormalizedRow {
   const T* x;

@@ -271,7 +271,7 @@ inline double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::ex
 [[gnu::always_inline]] inline float sin(float x) { return detail::sin_from(x, 0); }
 inline double sin(double x) { return std::sin(x); }
 
-/// Returns cos x within 2 ulp (1.54) for |x| <= 1e5. For larger |x|, what sin states applies.
+/// Returns cos x within 2 ulp (1.54) for |x| <= 1e5. For larger |x|, see sin above.
 [[gnu::always_inline]] inline float cos(float x) { return detail::sin_from(x, 1); }
 inline double cos(double x) { return std::cos(x); }
 

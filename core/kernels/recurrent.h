@@ -29,11 +29,12 @@ struct CellForward {
   T *y, *c_after;  ///< where to write further copies of h and c after the step
   T* kept;         ///< (Cell::kept * H): where to write what backward needs; may be z
 };
+/// The backward pass of one step of one row: the gradients of the arrays in CellForward.
 template <class T>
 struct CellBackward {
   int64_t H;
   const T *kept, *h_before, *c_before, *h, *c;  ///< saved values; states before and after the step
-  const T* dy;                                  ///< the gradient of y
+  const T* dy;                                  ///< the gradient of CellForward::y
   /// On input, the gradient of the state after the step, without dy. On output, the gradient of the
   /// state before the step, without the part that passes through the weight. dh is written only by
   /// cells with `direct` true: for the others, this gradient of h is 0.
@@ -41,7 +42,8 @@ struct CellBackward {
   T *dx, *dz;  ///< (gates * H): the gradients of x and z
 };
 
-/// h' = act(x + z). Elman 1990.
+/// The simple recurrent cell: h' = act(x + z). Elman 1990. Act must have a gradient(dy, y) that
+/// takes the output y, as tanh and relu have.
 template <class Act>
 struct Rnn {
   static constexpr int64_t gates = 1, kept = 0;
@@ -119,12 +121,12 @@ struct Gru {
 
 /// The sequences of a batch, and the order of their steps.
 struct Sequences {
-  int64_t time, hidden;
-  std::vector<int64_t> lengths;  ///< number of steps per row
-  bool reverse;
+  int64_t time, hidden;          ///< steps per row of the arrays, with padding; hidden units
+  std::vector<int64_t> lengths;  ///< number of steps per row, from 1 to `time`
+  bool reverse;                  ///< run each row from its last step to its first
 
   int64_t length(int64_t b) const { return lengths[static_cast<size_t>(b)]; }
-  /// Returns the index of row b's step s in a tensor (batch * time, .).
+  /// Returns the index in a tensor (batch * time, .) of the element that row b processes in step s.
   int64_t at(int64_t b, int64_t s) const { return b * time + (reverse ? length(b) - 1 - s : s); }
   /// Divides the batch into parts for threads and calls body(n, rows) once per part: the array
   /// `rows` lists the part's n rows, longest sequence first. `work` is the number of multiply-adds
@@ -145,8 +147,10 @@ struct Sequences {
   }
 };
 
-/// The arrays of a forward pass, (batch, time, .) or (batch, .). All may be null but x, y and, if
-/// there is no weight, z.
+/// The arrays of a forward pass: x (batch, time, gates), z (batch, gates) or (gates), y and c
+/// (batch, time, hidden), kept (batch, time, Cell::kept * hidden), and h0, c0, h_last and c_last
+/// (batch, hidden), where gates is Cell::gates * hidden. All may be null but x, y and, if there is
+/// no weight, z. A null h0 or c0 counts as zeros.
 template <class T>
 struct RecurrentForward {
   const T *x, *z;    ///< z is added to the product of h with the weight
@@ -155,14 +159,17 @@ struct RecurrentForward {
   T *y, *h_last, *c_last;
   T *kept, *c;  ///< saved for backward; each is null if backward does not need it
 };
-/// The arrays of a backward pass. dz may be dx for all cells but Gru. h0, c0, dy, dh_last, dc_last,
-/// dh0, dc0 and h_before may be null, and so may kept and c where the forward pass saved none.
+/// The arrays of a backward pass. Each gradient has the shape of its array in RecurrentForward,
+/// except dz, which has the shape of dx. dz may be dx for all cells but Gru. h0, c0, dy, dh_last,
+/// dc_last, dh0, dc0 and h_before may be null, and so may kept and c where the forward pass saved
+/// none.
 template <class T>
 struct RecurrentBackward {
   const T *h0, *c0, *y, *kept, *c;
   const T *dy, *dh_last, *dc_last;
   T *dx, *dz, *dh0, *dc0;
-  T* h_before;  ///< h before each step; the gradient of the weight is dz^T h_before
+  T* h_before;  ///< where to write h before each step, (batch, time, hidden); the gradient of the
+                ///< weight is dz^T h_before
 };
 
 /// Returns row i of `rows`, which have n elements each, or `none` if `rows` is null.
@@ -172,7 +179,8 @@ T* row_or(T* rows, int64_t i, int64_t n, std::type_identity_t<T>* none) {
 }
 
 /// Runs the forward pass. The weight is W^T (hidden, gates * hidden). It may be null for a single
-/// step whose caller has already multiplied h by the weight: then a.z contains the product.
+/// step whose caller has already multiplied h by the weight: then a.z contains the product. Neither
+/// reads nor writes the padding, which is at times q.length(b) and later in row b.
 template <class Cell, class T>
 void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
                        const RecurrentForward<T>& a) {
@@ -213,7 +221,7 @@ void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
 
 /// Runs the backward pass. The weight is W (gates * hidden, hidden). It may be null as in
 /// recurrent_forward: then a.dh0 lacks the part that passes through the weight, and is meaningful
-/// for Gru only.
+/// for Gru only. Leaves a.dx, a.dz and a.h_before unchanged at the padding.
 template <class Cell, class T>
 void recurrent_backward(const Sequences& q, const PackedMatrix<T>* weight,
                         const RecurrentBackward<T>& a) {

@@ -19,7 +19,7 @@ int64_t rows_per_chunk(int64_t n) {
   return std::max<int64_t>(32768 / (std::max<int64_t>(n, 1) * static_cast<int64_t>(sizeof(T))), 1);
 }
 
-/// Elements per block: few enough to stay in the first-level cache between two loops.
+/// Elements per block of log_sum_exp: few enough to stay in the L1 cache between its two loops.
 inline constexpr int64_t softmax_block = 2048;
 
 /// log(sum_j exp(x_j)) as the sum of two parts: the largest x_j and the rest. In a single number,
@@ -73,7 +73,7 @@ void softmax_backward_row(const T* y, const T* dy, int64_t n, T* dx) {
   simd_for(n, [=](int64_t j) { dx[j] = y[j] * (dy[j] - dot); });
 }
 
-/// Computes y = x - log(sum(exp(x))). y may be x.
+/// Computes y = x - log(sum(exp(x))), or -inf if all of x is -inf. y may be x.
 template <class T>
 void log_softmax_row(const T* x, int64_t n, T* y) {
   const LogSumExp<T> lse = log_sum_exp(x, n);

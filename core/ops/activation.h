@@ -1,5 +1,6 @@
 #pragma once
-// Activation functions as ops, and the enum with which a layer selects its activation.
+// Activation functions as ops on float32 and float64 tensors, and the enum with which a layer
+// selects its activation.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -27,7 +28,7 @@ inline constexpr auto activations = [] {
 }();
 /// Returns the name of the activation's op, for example "gelu_tanh"; "none" for Activation::none.
 const char* name_of(Activation activation);
-/// Applies the activation to each element of x.
+/// Returns the activation of each element of x; for Activation::none, x itself.
 Tensor activate(const Tensor& x, Activation activation);
 }  // namespace core
 

@@ -1,5 +1,5 @@
 #pragma once
-// Defines every activation: its value and slope at a number, for kernels, and its gradient for
+// Defines every activation: its value and slope at a point, for kernels, and its gradient for
 // tensors, composed of ops. Pointwise ops and fused layers share these definitions. A new
 // activation needs a struct and a table entry here, and an enum entry and a function in
 // ops/activation.h.

@@ -1,8 +1,8 @@
 #pragma once
 // Scaled dot-product attention (Vaswani et al. 2017, arXiv 1706.03762, equation 1). It is computed
 // in tiles with an online softmax (Dao et al. 2022, arXiv 2205.14135), so memory grows with the
-// sequence length T, not with T^2. If the mask needs a gradient, attention is computed with basic
-// ops instead.
+// sequence length T, not with T^2. If the mask requires grad, attention is computed with basic ops
+// instead, and memory grows with T^2.
 
 #include <optional>
 
@@ -26,7 +26,8 @@ struct AttentionOptions {
 
 /// Returns softmax(scale q k^T + mask) v: q (..., H, Tq, D), k (..., Hk, Tk, D), v (..., Hk, Tk,
 /// Dv) -> (..., H, Tq, Dv). H must be a multiple of Hk: each key/value head serves H/Hk query heads
-/// (Ainslie et al. 2023, arXiv 2305.13245). The output of a query that sees no key is 0.
+/// (Ainslie et al. 2023, arXiv 2305.13245). The axes before the heads must be equal; they do not
+/// broadcast. The output of a query that sees no key is 0.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 
@@ -52,7 +53,8 @@ class AttentionTrace {
   AttentionTrace& operator=(const AttentionTrace&) = delete;
   /// Returns whether this thread has a trace.
   static bool active() { return current() != nullptr; }
-  /// The recorded weights, one tensor (B, H, Tq, Tk) per attention call.
+  /// Returns the recorded weights, without dropout: one tensor (B, H, Tq, Tk) per attention call,
+  /// where B is the product of all axes before H.
   const std::vector<Tensor>& weights() const { return weights_; }
   /// Calls the function `weights` and appends the tensor (B, H, Tq, Tk) that it returns to this
   /// thread's trace, for attention that other ops compute. Does nothing if there is no trace or if

@@ -27,8 +27,8 @@ Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_not(const Tensor& x);
 ///@}
 ///@{
-/// Comparisons as operators, for two tensors or a tensor and a number. They return a tensor, so `if
-/// (a == b)` does not compile: write `if (all(a == b).item<bool>())`.
+/// Returns eq, ne, lt, le, gt or ge of two tensors, or of a tensor and a number. The result is a
+/// tensor, so `if (a == b)` does not compile: write `if (all(a == b).item<bool>())`.
 inline Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
 inline Tensor operator==(const Tensor& a, double b) { return eq(a, b); }
 inline Tensor operator==(double a, const Tensor& b) { return eq(b, a); }
@@ -49,8 +49,8 @@ inline Tensor operator>=(const Tensor& a, double b) { return ge(a, b); }
 inline Tensor operator>=(double a, const Tensor& b) { return le(b, a); }
 ///@}
 ///@{
-/// logical_not, logical_and and logical_or of bool tensors as operators. Write comparisons next to
-/// & and | in parentheses, as in (x > 0) & (x < 1): without them, GCC warns.
+/// Returns logical_not(x), logical_and(a, b) or logical_or(a, b). Write comparisons next to & and |
+/// in parentheses, as in (x > 0) & (x < 1): without them, GCC warns.
 inline Tensor operator!(const Tensor& x) { return logical_not(x); }
 inline Tensor operator&(const Tensor& a, const Tensor& b) { return logical_and(a, b); }
 inline Tensor operator|(const Tensor& a, const Tensor& b) { return logical_or(a, b); }

@@ -16,11 +16,11 @@ namespace {
 using kernel::WindowAxis, kernel::Windows;
 using Problem = kernel::ConvolutionShape;
 
-/// A convolution's op, and what its messages call the shapes it expects.
+/// A convolution op's name, and the expected shapes as its messages show them.
 struct Form {
   const char *op, *x, *weight, *across;
   int rank;
-  bool transposed;  // the weight's first axis are the channels of x, not those of the output
+  bool transposed;  // the weight's first axis counts the channels of x, not of the output
 };
 constexpr Form image_form{"conv2d", "(N, C, H, W)", "(O, C / groups, h, w)", "width", 4, false};
 constexpr Form sequence_form{"conv1d", "(N, C, L)", "(O, C / groups, l)", "length", 3, false};
@@ -65,7 +65,7 @@ void check_images(const Form& form, const Problem& p) {
         " and ", x.before);
 }
 
-/// The axis, of which all but `out` is given, with the number of windows that fit.
+/// Returns the axis with `out` set to the number of windows that fit.
 WindowAxis with_windows(const Form& form, const char* name, WindowAxis axis) {
   check_axis(form, name, axis);
   const int64_t span = axis.dilation * (axis.kernel - 1) + 1, padded = axis.around().padded();
@@ -221,7 +221,7 @@ WindowAxis enlarged(const char* name, WindowAxis axis, int64_t output_padding) {
   return axis;
 }
 
-/// The convolution whose image has the shape of the result, and whose output that of x.
+/// Returns the convolution whose image has the result's shape and whose output has x's shape.
 Problem transposed_problem(const Tensor& x, const Tensor& weight, const ConvTranspose2dOptions& o) {
   const Windows windows{enlarged("height",
                                  {.kernel = weight.size(2),
@@ -242,8 +242,8 @@ Problem transposed_problem(const Tensor& x, const Tensor& weight, const ConvTran
   return p;
 }
 
-/// Adds up, for each tap of the weight, a matrix (O, C), its products with x's pixels where they
-/// are in the result.
+/// Multiplies each tap of the weight, a matrix (O, C), with x's pixels, adds the products up in an
+/// image that includes the padding, and cuts the padding off.
 Tensor composed_transpose(const Tensor& x, const Tensor& weight, const Problem& p) {
   const auto& [h, w] = p.windows;
   const int64_t N = p.images, G = p.groups, C = p.out, O = p.in;
@@ -282,7 +282,7 @@ void transposed_backward(Backward& back, const Problem& p) {
 
 }  // namespace
 
-// y = the gradient of conv2d's image if x is that of its output
+// y is the gradient of conv2d's input if x is the gradient of conv2d's output.
 //   dx = conv2d of dy    dW = sum over images of x^T windows(dy)
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose2dOptions& options) {

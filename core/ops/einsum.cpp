@@ -125,8 +125,8 @@ struct Equation {
   }
 };
 
-/// The diagonals of x along labels that it has twice, without axes of size 1: those broadcast by
-/// not being there.
+/// Returns x with each label once: a repeated label selects a diagonal. Axes of size 1 are removed,
+/// which makes them broadcast.
 Operand operand_of(Tensor x, Labels labels) {
   for (size_t j = 1; j < labels.size(); ++j) {
     const size_t i = labels.find(labels[j]);

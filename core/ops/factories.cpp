@@ -135,7 +135,7 @@ Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtyp
 // ---- memory of another owner ----
 
 namespace {
-/// Calls the deleter when the last Storage lets go.
+/// Calls the deleter when the last Storage that shares the lease is destroyed.
 struct Lease {
   void* data = nullptr;
   std::function<void(void*)> deleter;

@@ -14,7 +14,8 @@ namespace gradus {
 
 ///@{
 /// Returns a tensor filled with 0, 1 or `value`. The _like forms use the shape and dtype of x.
-/// Throws Error if the dtype is int64 and `value` is not an integer in int64's range.
+/// Throws Error if the dtype is bfloat16 or int8, or if it is int64 and `value` is not an integer
+/// in int64's range.
 Tensor zeros(const Shape& shape, Dtype dtype = float32);
 Tensor zeros_like(const Tensor& x);
 Tensor ones(const Shape& shape, Dtype dtype = float32);
@@ -29,7 +30,7 @@ Tensor scalar(double value, Dtype dtype = float32);
 /// 0 or leads away from end, if there are too many elements, if start, end or step is not finite,
 /// or if the dtype is int64 and one of the three is not an integer in int64's range.
 Tensor arange(double start, double end, double step = 1, Dtype dtype = int64);
-/// Returns 0, 1, ..., end - 1 as int64.
+/// Returns 0, 1, ..., end - 1 as int64. Throws Error if end < 0.
 inline Tensor arange(int64_t end) { return arange(0, static_cast<double>(end)); }
 /// Returns n evenly spaced values from start to end, both included, or only start if n is 1. Throws
 /// Error if n < 0, if start or end is not finite, or if the dtype is int64 and start, end or a
@@ -201,7 +202,7 @@ Tensor randn_like(const Tensor& x);
 Tensor rand(const Shape& shape, Dtype dtype = float32);
 /// Returns uniform values in [0, 1) in x's shape and dtype.
 Tensor rand_like(const Tensor& x);
-/// Returns uniform integers in [low, high), int64.
+/// Returns uniform integers in [low, high), int64. Throws Error unless low < high.
 Tensor randint(int64_t low, int64_t high, const Shape& shape);
 /// Returns a random permutation of 0, ..., n - 1, int64.
 Tensor randperm(int64_t n);

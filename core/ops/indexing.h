@@ -32,10 +32,12 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src);
 /// Returns index_add into zeros of `shape`: the gradient of index_select.
 Tensor index_sum(const Shape& shape, int64_t dim, const Tensor& index, const Tensor& src);
-/// Returns the rows of weight (n, d) with the given ids (...): (..., d).
+/// Returns the rows of weight (n, d) with the given ids (...): (..., d), as float32 if the weight
+/// is bfloat16 or int8.
 Tensor embedding(const Tensor& weight, const Tensor& ids);
 /// Returns one-hot vectors, 1 at the position of each id and 0 elsewhere: ids (...), int64 -> (...,
-/// classes). classes = -1 means the largest id + 1. The default dtype is int64, as in PyTorch.
+/// classes). classes = -1 means the largest id + 1, and throws Error if there are no ids. The
+/// default dtype is int64, as in PyTorch.
 Tensor one_hot(const Tensor& ids, int64_t classes = -1, Dtype dtype = int64);
 /// Returns the indices of the elements that are not 0, in row-major order: (count, rank), int64.
 /// NaN is not 0.

@@ -1,5 +1,7 @@
 #pragma once
 // Loss functions. Reduction::mean has the same divisor as in PyTorch. Weights cannot require grad.
+// Unless stated otherwise, the two inputs must have the same shape and dtype; they do not
+// broadcast.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -19,7 +21,8 @@ struct CrossEntropyOptions {
 /// are class indices, int64 (...), or probabilities of logits' shape and dtype. With class weights,
 /// each term of the sum is multiplied by the weight of its class. For class indices,
 /// Reduction::mean divides by the total class weight of the targets not ignored, and is NaN if that
-/// total is 0. For probabilities, Reduction::mean divides by the number of examples.
+/// total is 0. For probabilities, Reduction::mean divides by the number of examples. Throws Error
+/// if a class index is neither in [0, C) nor ignore_index.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
                      const CrossEntropyOptions& options = {});
 struct NLLLossOptions {
@@ -30,7 +33,8 @@ struct NLLLossOptions {
 /// Returns -log_probs[target], times the weight of the target's class: log_probs (..., C) from
 /// log_softmax, targets (...), int64 class indices. Reduction::mean divides by the total class
 /// weight of the targets not ignored, and is NaN if all targets are ignored or have weight 0.
-/// cross_entropy fuses log_softmax and this loss.
+/// Throws Error if a target is neither in [0, C) nor ignore_index. cross_entropy fuses log_softmax
+/// and this loss.
 Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NLLLossOptions& options = {});
 struct KLDivOptions {
   Reduction reduction = Reduction::mean;  ///< how the losses are reduced
@@ -38,8 +42,9 @@ struct KLDivOptions {
 };
 /// Returns the Kullback-Leibler divergence, t (log t - x) per element, where x = input contains
 /// log-probabilities and t = target contains probabilities. An element is 0 where t is 0 and x is
-/// finite. With log_target, t contains log-probabilities, and an element is e^t (t - x).
-/// Reduction::mean divides by the number of elements. PyTorch's "batchmean" is
+/// finite. With log_target, t contains log-probabilities, and an element is e^t (t - x), which is
+/// NaN where t is -infinity. Reduction::mean divides by the number of elements. PyTorch's
+/// "batchmean" is
 ///   kl_div(input, target, {.reduction = Reduction::sum}) / input.size(0).
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options = {});
 
@@ -60,7 +65,8 @@ struct SmoothL1LossOptions {
   double beta = 1;                        ///< the distance at which the loss becomes linear
 };
 /// Returns d^2 / (2 beta) where d < beta, else d - beta/2, with d = |input - target|. With beta = 0
-/// this is l1_loss. Girshick 2015, arXiv 1504.08083, equation 3.
+/// this is l1_loss. Throws Error if beta is negative or not finite. Girshick 2015, arXiv
+/// 1504.08083, equation 3.
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target,
                       const SmoothL1LossOptions& options = {});
 
@@ -72,7 +78,8 @@ struct MultiMarginLossOptions {
 };
 /// Returns the multi-class margin loss of scores x (..., C), w_t/C sum_{c != t} max(0, margin - x_t
 /// + x_c)^p. The true classes t are `targets` (...) int64, and w is options.class_weights.
-/// Reduction::mean divides by the number of examples. This is torch.nn.MultiMarginLoss.
+/// Reduction::mean divides by the number of examples. Throws Error if a target is outside [0, C).
+/// This is torch.nn.MultiMarginLoss.
 Tensor multi_margin_loss(const Tensor& x, const Tensor& targets,
                          const MultiMarginLossOptions& options = {});
 

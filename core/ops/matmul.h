@@ -1,5 +1,6 @@
 #pragma once
-// Matrix products, linear layers and the feed-forward layer of a transformer.
+// Matrix products, linear layers and the feed-forward layer of a transformer. If x is float32, the
+// weights W, W1 and W2 of layers may be bfloat16 or int8; such weights get no gradient.
 
 #include "gradus/core/ops/activation.h"
 

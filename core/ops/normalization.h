@@ -8,7 +8,8 @@ namespace gradus {
 
 /// Returns y_i = exp(x_i) / sum_j exp(x_j) along dim, or 0 where all elements are -inf.
 Tensor softmax(const Tensor& x, int64_t dim = -1);
-/// Returns log(softmax(x)) along dim, computed without softmax(x), which could round to 0.
+/// Returns log(softmax(x)) along dim, or -inf where all elements are -inf. It is computed without
+/// softmax(x), which could round to 0.
 Tensor log_softmax(const Tensor& x, int64_t dim = -1);
 /// Returns (x - mean) / sqrt(var + eps) * weight + bias over the last axis, of size n. weight and
 /// bias are (n) or undefined. Ba, Kiros, Hinton 2016, arXiv 1607.06450.
@@ -35,7 +36,7 @@ Tensor batch_norm_by(const Tensor& mean, const Tensor& var, const Tensor& x,
                      const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
 /// Splits the channels of x (N, C, ...) into `groups` groups, normalises each group of each example
 /// by the formula of layer_norm, then scales and shifts each channel by weight and bias, each (C)
-/// or undefined. Wu & He 2018, arXiv 1803.08494.
+/// or undefined. Throws Error unless `groups` divides C. Wu & He 2018, arXiv 1803.08494.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
 /// Returns x / max(|x|, eps) along dim with the p-norm |x| = (sum |x_i|^p)^(1/p), for p >= 1 or
@@ -48,7 +49,7 @@ Tensor normalize(const Tensor& x, int64_t dim = 1, double eps = 1e-12, double p 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim = 1, double eps = 1e-8);
 /// In training mode, returns x with each element set to 0 with probability p and the others scaled
 /// by 1/(1-p). The mask is drawn from the calling thread's generator. In evaluation mode, returns
-/// x. Srivastava et al. 2014.
+/// x. Throws Error if p is outside [0, 1]. Srivastava et al. 2014.
 Tensor dropout(const Tensor& x, double p);
 /// Applies dropout in training and in evaluation mode, with the mask determined by `key`.
 Tensor dropout(const Tensor& x, double p, RandomKey key);

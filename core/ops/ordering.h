@@ -13,23 +13,26 @@ struct ValuesAndIndices {
 };
 ///@{
 /// Returns the maximum (minimum) along dim and the index of its first occurrence. If there is a
-/// NaN, the first NaN is the result. Only the returned element gets a gradient.
+/// NaN, the first NaN is the result. Only the returned element gets a gradient. Throws Error if the
+/// axis is empty but the result is not.
 ValuesAndIndices max(const Tensor& x, Axis dim, KeepDim keep = false);
 ValuesAndIndices min(const Tensor& x, Axis dim, KeepDim keep = false);
 ///@}
 ///@{
 /// Returns the maximum (minimum) of all elements. The gradient flows to its first occurrence.
+/// Throws Error if x is empty.
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
 ///@}
 ///@{
 /// Returns the index of the maximum (minimum) along dim, int64: the indices that max and min
-/// return.
+/// return. Throws Error in the cases of max and min.
 Tensor argmax(const Tensor& x, Axis dim, KeepDim keep = false);
 Tensor argmin(const Tensor& x, Axis dim, KeepDim keep = false);
 ///@}
 ///@{
-/// Returns the row-major index of the maximum (minimum) of all elements, int64 of rank 0.
+/// Returns the row-major index of the first maximum (minimum) of all elements, int64 of rank 0.
+/// Throws Error if x is empty.
 Tensor argmax(const Tensor& x);
 Tensor argmin(const Tensor& x);
 ///@}
@@ -38,7 +41,9 @@ Tensor argmin(const Tensor& x);
 ValuesAndIndices sort(const Tensor& x, Axis dim = -1, bool descending = false);
 /// Returns the indices that sort returns, int64.
 Tensor argsort(const Tensor& x, Axis dim = -1, bool descending = false);
-/// Returns the k largest elements along dim, in descending order.
+/// Returns the k largest elements along dim and their indices, in descending order. NaN counts as
+/// the largest value; of equal elements, the first are taken. Throws Error unless k is from 0 to
+/// the size of the axis.
 ValuesAndIndices topk(const Tensor& x, int64_t k, Axis dim = -1);
 ///@{
 /// Returns the median along dim and its index, or the median of all elements. Of an even number of

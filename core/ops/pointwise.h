@@ -11,7 +11,7 @@
 namespace gradus {
 
 ///@{
-/// Elementwise arithmetic. Division throws Error for int64.
+/// Returns a + b, a - b, a * b, a / b or -x, elementwise. Division throws Error for int64.
 Tensor operator+(const Tensor& a, const Tensor& b);
 Tensor operator-(const Tensor& a, const Tensor& b);
 Tensor operator*(const Tensor& a, const Tensor& b);
@@ -86,8 +86,8 @@ Tensor atan2(const Tensor& y, const Tensor& x);
 Tensor softplus(const Tensor& x);
 /// Returns x where x > 0, else slope * x. The derivative at 0 is slope. Maas, Hannun, Ng 2013.
 Tensor leaky_relu(const Tensor& x, double slope = 0.01);
-/// Returns x where x > 0, else alpha * (e^x - 1). Clevert, Unterthiner, Hochreiter 2015, arXiv
-/// 1511.07289.
+/// Returns x where x > 0, else alpha * (e^x - 1). The derivative at 0 is alpha. Clevert,
+/// Unterthiner, Hochreiter 2015, arXiv 1511.07289.
 Tensor elu(const Tensor& x, double alpha = 1);
 /// Returns |x|. The gradient at 0 is 0.
 Tensor abs(const Tensor& x);

@@ -7,15 +7,15 @@
 namespace gradus {
 
 /// Returns the sum; for bool the number of true elements, as int64. Throws Error if an int64 sum
-/// overflows.
+/// overflows or has more than 2^31 terms.
 Tensor sum(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
-/// Returns the mean; for bool the fraction of true elements, as float32. Throws Error for int64.
+/// Returns the mean; for bool the fraction of true elements, as float32. The mean of no elements is
+/// NaN. Throws Error for int64.
 Tensor mean(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 /// Returns the variance of n elements, with divisor max(n - correction, 0). The default correction
 /// of 1 makes it unbiased, as in torch.var.
 Tensor var(const Tensor& x, const Axes& dims = {}, int64_t correction = 1, KeepDim keep = false);
-template <std::same_as<bool> B>  // in var(x, dims, true), true could be keepdim or a correction of
-                                 // 1
+template <std::same_as<bool> B>  // in var(x, dims, true), true could be keepdim or correction 1
 Tensor var(const Tensor& x, const Axes& dims, B, KeepDim keep = false) = delete;
 /// Returns the standard deviation, sqrt(var). PyTorch's name, std, would clash with namespace std.
 /// Where the result is 0, the gradient is 0.

@@ -6,7 +6,8 @@
 
 namespace gradus {
 
-/// Concatenates along an existing axis. All other sizes and the dtype must agree.
+/// Concatenates one or more tensors along an existing axis. All other sizes and the dtype must
+/// agree.
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
 /// Stacks along a new axis at `dim`. All shapes and dtypes must agree. In a file that includes
 /// `<stack>` and has `using namespace std`, call it gradus::stack.

@@ -19,7 +19,7 @@
 #include <sys/mman.h>
 #endif
 
-// AddressSanitizer's. Its header is not always installed.
+// Functions of AddressSanitizer, declared here because its header is not always installed.
 extern "C" void __asan_poison_memory_region(const volatile void*, size_t);
 extern "C" void __asan_unpoison_memory_region(const volatile void*, size_t);
 
@@ -27,9 +27,9 @@ namespace gradus {
 
 namespace {
 
-// Under a sanitizer blocks are not cached, so that it sees when they are used after they were
-// freed. But AddressSanitizer maps each block above 128 KB anew, and page faults took half of the
-// tests' time. Such blocks are cached, and poisoned where nobody may touch them.
+// Under a sanitizer, blocks are not cached, so that the sanitizer detects uses of freed blocks. But
+// AddressSanitizer maps each block above 128 KB anew, and page faults took half of the tests' time.
+// Such blocks are cached, and the bytes that must not be accessed are poisoned.
 constexpr bool caching(int64_t bytes) {
   return !sanitized || (address_sanitized && bytes > int64_t{128} << 10);
 }
@@ -104,7 +104,8 @@ void system_free(void* block, int64_t bytes) {
   std::free(block);
 }
 
-// Tells AddressSanitizer that only the first `bytes` of a block of `size` bytes may be touched.
+// Tells AddressSanitizer that only the first `bytes` bytes of a block of `size` bytes may be
+// accessed.
 void allow_only([[maybe_unused]] std::byte* block, [[maybe_unused]] int64_t bytes,
                 [[maybe_unused]] int64_t size) {
   if constexpr (address_sanitized) {

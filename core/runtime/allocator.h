@@ -22,7 +22,7 @@ namespace gradus {
 /// The allocator's statistics. Sizes are in bytes and count whole blocks.
 struct MemoryStats {
   int64_t live = 0;                ///< size of the blocks that tensors and kernels use
-  int64_t peak = 0;                ///< maximum of `live` since reset_peak_memory()
+  int64_t peak = 0;                ///< maximum of `live` since the start or reset_peak_memory()
   int64_t cached = 0;              ///< size of the blocks that are freed and kept for reuse
   int64_t system_allocations = 0;  ///< number of allocations from the system
 };
@@ -45,7 +45,8 @@ class Storage {
   /// Allocates `bytes` uninitialised bytes. AddressSanitizer detects overruns of them. Throws Error
   /// if `bytes` is negative or if there is not enough memory.
   explicit Storage(int64_t bytes);
-  /// Refers to existing memory, which `owner` keeps alive.
+  /// Refers to `bytes` bytes of existing memory at `data`, which `owner` keeps alive. `owner` must
+  /// not be null.
   Storage(std::shared_ptr<const void> owner, std::byte* data, int64_t bytes)
       : owner_(std::move(owner)), data_(data), bytes_(bytes) {}
   ~Storage();
@@ -75,7 +76,7 @@ class Scratch {
  public:
   explicit Scratch(int64_t n) : storage_(array_bytes(n, sizeof(T))) {}
   ///@{
-  /// The elements, uninitialised.
+  /// Returns a pointer to the elements, or element i. The elements are uninitialised.
   T* data() const { return reinterpret_cast<T*>(storage_.data()); }
   T& operator[](int64_t i) const { return data()[i]; }
   ///@}

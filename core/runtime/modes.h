@@ -19,9 +19,9 @@ struct Modes {
 /// Returns the switches of the calling thread.
 Modes& modes();
 
-/// While it exists, sets one switch. If several scopes set the same switch, the newest that still
-/// exists decides its value. Scopes may end in any order, but a scope must be destroyed on the
-/// thread that created it.
+/// While it exists, one switch of the thread that created it has the given value. If several scopes
+/// set the same switch, the newest that still exists decides its value. Scopes may end in any
+/// order, but a scope must be destroyed on the thread that created it.
 class ModeScope {
  public:
   ModeScope(bool Modes::*mode, bool value);
@@ -71,15 +71,16 @@ struct AnomalyMode : core::ModeScope {
   [[nodiscard]] AnomalyMode() : ModeScope(&core::Modes::anomaly, true) {}
 };
 
-/// While it exists, the float32 products of this thread (of matmul, linear and recurrent layers,
-/// attention and convolutions) round their operands to bfloat16 and accumulate in float32. The
-/// products in their gradients round too, even if backward runs after the scope has ended. With
-/// AVX512_BF16 matrix products take 0.49 to 0.63 of their time; in a build without it, the scope
-/// has no effect (see has_bfloat16_products()).
+/// While it exists, the float32 products of this thread (of matmul and ops that call it, linear and
+/// recurrent layers, attention, convolutions and contrastive losses) round their operands to
+/// bfloat16 and accumulate in float32 or, if `on` is false, do not round. The products in their
+/// gradients round likewise, even if backward runs after the scope has ended. With AVX512_BF16, a
+/// matrix product takes 0.49 to 0.63 of the time that it takes in float32. In a build without
+/// AVX512_BF16, the scope has no effect (see has_bfloat16_products()).
 ///
 /// The scope has no effect on attention of fewer than 4 queries without gradients, Newton-Schulz
-/// steps (see MuonOptions::bfloat16), most products of a matrix and one vector, and products of a
-/// few rows with a compressed weight.
+/// steps (see MuonOptions::bfloat16), most products of a matrix and one vector, and products of up
+/// to 12 rows with a bfloat16 or int8 weight.
 struct Bfloat16Products : core::ModeScope {
   [[nodiscard]] explicit Bfloat16Products(bool on = true) : ModeScope(&core::Modes::bfloat16, on) {}
 };

@@ -57,9 +57,9 @@ struct alignas(64) Share {
 // no chunk is left, and waits for the workers still inside. If no threads can be created it does
 // all the work itself.
 //
-// Thread t of n starts with the t-th of n equal shares of the chunks, and takes those of others
-// only when its own are done. So in loops over the same data a thread mostly meets what it wrote
-// itself, in its own caches.
+// Thread t of n starts with the t-th of n equal shares of the chunks, and takes chunks of other
+// shares only when its own are done. In loops over the same data, a thread therefore mostly reads
+// data that it wrote itself and that is still in its caches.
 class Pool {
  public:
   void run(int64_t chunks, void (*chunk)(void*, int64_t), void* context) {

@@ -16,15 +16,16 @@ struct ProfileRow {
   int64_t calls = 0;                       ///< number of forward calls
   double forward_ms = 0, backward_ms = 0;  ///< total time in milliseconds
   double flops = 0;  ///< FLOPs of matrix products, as reported by ProfileScope::count()
-  double bytes = 0;  ///< bytes moved, as reported likewise; the ops of gradus report none
+  double bytes = 0;  ///< bytes moved, as reported by ProfileScope::count(); gradus itself reports 0
 };
 
 /// While it exists, records the time of the ops and backward rules that this thread runs, as
 /// measured by their ProfileScopes. The time of a scope inside another counts towards the outer
-/// one. Ops without a scope, such as stack and median, appear as the ops that they call. The
-/// forward time of views, copies, conversions, in-place methods and factories of constants is not
-/// recorded. If several profiles exist, only the newest records. Profiles may end in any order, on
-/// the thread that created them. Example:
+/// one. Ops without a scope, such as stack and median, appear as the ops that they call. Views,
+/// copies, conversions, in-place methods and factories other than the random ones have no scope:
+/// unless another op calls them, their forward time is not recorded. If several profiles exist,
+/// only the newest records. Profiles may end in any order, on the thread that created them.
+/// Example:
 ///   Profile profile;  train_step();  std::puts(profile.table().c_str());
 class Profile {
  public:
@@ -47,8 +48,9 @@ class Profile {
 };
 
 /// Measures the time from construction to destruction and adds it to the op `name` in this thread's
-/// newest Profile. A scope inside another scope adds nothing, since the outer scope measures the
-/// same time. Without a Profile, a scope only tests a thread-local pointer.
+/// newest Profile: to the backward time if `backward` is true, else to the forward time and as one
+/// call. A scope inside another scope adds nothing, since the outer scope measures the same time.
+/// Without a Profile, a scope only tests a thread-local pointer.
 class ProfileScope {
  public:
   explicit ProfileScope(const char* name, bool backward = false) {

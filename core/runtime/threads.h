@@ -2,10 +2,10 @@
 // Loops that run on several threads.
 //
 // parallel_for splits [0, n) into chunks, of a size that the caller passes. Results must not depend
-// on the number of threads: either the chunk size does not, or any split gives the same bits. Sums
-// over chunks are combined in chunk order. A loop body must not call ops. While a loop runs, its
-// threads round to nearest, trap no floating-point exception and flush denormals to zero, since
-// arithmetic on one denormal takes as long as on a hundred normal numbers. The caller's
+// on the number of threads: either the chunk size is independent of it, or any chunk size gives the
+// same bits. Sums over chunks are combined in chunk order. A loop body must not call ops. While a
+// loop runs, its threads round to nearest, trap no floating-point exception and flush denormals to
+// zero, since arithmetic on one denormal takes as long as on a hundred normal numbers. The caller's
 // floating-point mode is restored afterwards.
 
 #include <cstddef>
@@ -15,11 +15,12 @@
 namespace gradus {
 
 /// Returns the number of threads that gradus uses, at most 1024: the value passed to
-/// set_num_threads, or by default OpenMP's (OMP_NUM_THREADS if set, else the number of processors).
+/// set_num_threads, or by default OpenMP's setting when gradus first reads it (OMP_NUM_THREADS if
+/// set, else the number of processors).
 int num_threads();
 
-/// Sets the number of threads that gradus uses. OpenMP's own setting is unchanged. Throws Error
-/// unless 1 <= n <= 1024.
+/// Sets the number of threads that gradus uses in this process. OpenMP's own setting is unchanged.
+/// Throws Error unless 1 <= n <= 1024.
 void set_num_threads(int n);
 
 /// Returns whether the caller is inside a loop of gradus, or inside an OpenMP parallel region, that
@@ -34,7 +35,7 @@ void run_chunks(int64_t chunks, void (*chunk)(void*, int64_t), void* context);
 }  // namespace detail
 
 /// Calls body(begin, end) for each chunk [begin, end) of [0, n), on up to num_threads() threads.
-/// Chunks have `grain` elements, or one if `grain` is less; the last chunk may have fewer. The
+/// Chunks have `grain` elements, or 1 if `grain` is less than 1; the last chunk may have fewer. The
 /// calling thread runs all chunks itself if it is already in a parallel region, or if another
 /// thread's loop is using the workers. A chunk should take at least 10 microseconds, for example
 /// 16,384 additions. If a body throws, skips the chunks not started by then and rethrows the first

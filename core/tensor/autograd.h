@@ -1,11 +1,12 @@
 #pragma once
 // Autograd: the graph that ops record, and the interface of backward rules.
 //
-// An op computes its outputs, then calls record(name, outputs, inputs, saves, rule). The rule is
-// written with differentiable ops on tensors, at least where Backward::create_graph() is true:
-// there, the pass records the rule's ops, so gradients of gradients need no more code. (For fused
-// ops, see record_fused().) Nodes are numbered in the order of recording, so an op's node has a
-// larger number than the nodes of its inputs, and backward runs nodes in descending order.
+// An op computes its outputs, then calls record(name, outputs, inputs, saves, rule). If
+// Backward::create_graph() is true, the pass records the ops that the rule calls, so gradients of
+// gradients need no more code. The rule must then consist of differentiable ops on tensors;
+// otherwise it may also call kernels. (For fused ops, see record_fused().) Nodes are numbered in
+// the order of recording, so an op's node has a larger number than the nodes of its inputs, and
+// backward runs nodes in descending order.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -29,8 +30,8 @@ struct Edge {
   explicit operator bool() const { return node || leaf; }  ///< whether the gradient flows anywhere
 };
 
-/// What all handles of a tensor share: storage, shape, dtype and autograd state. Ops use the
-/// methods of Tensor wherever they suffice.
+/// The state that all handles of a tensor share: storage, shape, dtype and autograd state. Ops use
+/// the methods of Tensor wherever they suffice.
 struct TensorImpl {
   std::shared_ptr<Storage> storage;  ///< memory of the elements, shared by views
   Shape shape, strides;              ///< strides in elements, 0 along an expanded axis
@@ -175,17 +176,18 @@ struct Recorder {
   /// Records an op, fused if `composed` is not null. The caller has checked should_record(inputs).
   static void record(const char* name, const std::vector<Tensor>& outputs,
                      const std::vector<Tensor>& inputs, Saves saves, Rule rule, Composed composed);
-  /// Overwrites the outputs of a fused op with what `composed` returns. The graph then contains the
-  /// basic ops that `composed` calls, and not the fused op.
+  /// Overwrites the outputs of a fused op with the tensors that `composed` returns. The graph then
+  /// contains the basic ops that `composed` calls, and not the fused op.
   static void record_composed(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                               const Composed& composed);
 };
 
 /// Records an op that computed `outputs` from `inputs`. Custom ops call record() too. `rule` maps
 /// gradients of the outputs to gradients of the inputs. Does nothing under NoGrad or if no input
-/// requires grad. `name` must outlive the graph, as a string literal does. `outputs` must be new
-/// tensors or views created by this op. A rule may capture numbers and tensors outside the graph
-/// (masks, indices, statistics) by value, but never the op's outputs.
+/// requires grad. `name` must outlive the graph, as a string literal does. Inputs may be undefined.
+/// `outputs` must be new tensors or views created by this op; an output that is part of a graph
+/// already throws Error. A rule may capture numbers and tensors outside the graph (masks, indices,
+/// statistics) by value, but never the op's outputs.
 template <class RuleFn>
 void record(const char* name, const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
             Saves saves, RuleFn&& rule) {
@@ -231,8 +233,9 @@ struct GradOptions {
 
 /// Returns d(outputs)/d(inputs), summed over the outputs, as new tensors with their own memory, in
 /// the order of `inputs`. No .grad is changed. The hooks of tensors whose gradients are computed
-/// run as in backward(). Throws Error if an input or an output does not require grad. Without
-/// allow_unused, also throws Error if no output depends on an input.
+/// run as in Tensor::backward(). Frees the graph between the outputs and the inputs unless the
+/// options retain it. Throws Error in the cases of Tensor::backward(), if an input does not require
+/// grad and, without allow_unused, if there is an input on which no output depends.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {});
 

@@ -12,8 +12,8 @@ namespace {
 
 using Function = std::function<Tensor(const Tensor&)>;
 
-/// What f is called with: x's elements in a tensor of its own, through which gradients flow on to x
-/// if they are to.
+/// Returns the argument for f: a tensor with x's elements that requires grad. If create_graph is
+/// true and x requires grad, gradients flow through this tensor to x.
 Tensor argument(const char* op, const Tensor& x, bool create_graph) {
   check_floating(op, x);
   return create_graph && x.requires_grad() ? x.view(x.shape()) : x.detach().requires_grad_();

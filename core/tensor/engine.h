@@ -93,7 +93,7 @@ class Engine {
   std::vector<int> written_;  // in anomaly mode: indices of the inputs whose sums the rule changed
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, EarlierNode>
       queue_;
-  // Of queued nodes and the one that runs: one sum of gradients per output.
+  // For each queued node and the running node: one sum of gradients per output.
   std::unordered_map<const Node*, std::vector<Tensor>> pending_;
   std::unordered_map<TensorImpl*, Tensor> leaf_sums_;
 

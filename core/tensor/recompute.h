@@ -18,13 +18,13 @@ std::vector<Tensor> recompute_function(
 /// that f captures, are bit for bit the same as without recompute(). Inputs and outputs may be
 /// undefined. Under NoGrad, recompute() only calls f.
 ///
-/// A copy of f is kept until backward has run, so what f refers to must live as long: capture
-/// models by reference and loop variables by value. The second call of f runs with the modes and
-/// the random numbers of the first, and must compute the same values. Backward throws Error if the
-/// second call records other ops, or if an op's shapes, dtypes or inputs that require grad differ
-/// from the first call's. It also throws Error if one of `inputs`, or a captured tensor that a
-/// recorded op reads, has been changed in place since the first call. A layer that updates its own
-/// state must check recomputing(), so as not to update it twice.
+/// A copy of f is kept until backward has run, so the objects that f refers to must live as long:
+/// capture models by reference and loop variables by value. The second call of f runs with the
+/// modes and the random numbers of the first, and must compute the same values. Backward throws
+/// Error if the second call records other ops, or if an op's shapes, dtypes or inputs that require
+/// grad differ from the first call's. It also throws Error if one of `inputs`, or a captured tensor
+/// that a recorded op reads, has been changed in place since the first call. A layer that updates
+/// its own state must check recomputing(), so as not to update it twice.
 template <class F>
 std::vector<Tensor> recompute(F f, const std::vector<Tensor>& inputs) {
   return core::recompute_function(std::move(f), inputs);

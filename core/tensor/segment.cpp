@@ -21,7 +21,7 @@ void Recording::list(const std::shared_ptr<Node>& node, const std::vector<Tensor
 }
 
 namespace {
-/// The nodes that are alive: not those whose results nobody holds.
+/// Returns the nodes that still exist. A node no longer exists if nothing refers to its outputs.
 std::vector<std::shared_ptr<Node>> alive(const Recording& recording) {
   std::vector<std::shared_ptr<Node>> nodes;
   for (const Recording::Op& op : recording.ops)

@@ -68,9 +68,9 @@ class Segment : public std::enable_shared_from_this<Segment> {
   void check_unchanged() const;
   std::vector<Tensor> run_again() const;
   /// Returns a map from each node of the second run, listed in `fresh`, to the corresponding node
-  /// of the first run, or to null if that no longer exists. Throws Error if the two runs recorded
-  /// different ops, if an op's shapes, dtypes or inputs that require grad differ, or if a backward
-  /// pass inside the function freed an op in one run only.
+  /// of the first run, or to null if the first run's node no longer exists. Throws Error if the two
+  /// runs recorded different ops, if an op's shapes, dtypes or inputs that require grad differ, or
+  /// if a backward pass inside the function freed an op in one run only.
   Counterparts match(const Nodes& fresh) const;
   /// Moves the rules and saved tensors of the new nodes to the old nodes.
   static void adopt(const Recording& second, const Nodes& fresh, const Counterparts& old_of);

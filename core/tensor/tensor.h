@@ -21,9 +21,9 @@ struct ValuesAndIndices;  // gradus/core/ops/ordering.h
 /// .grad and the graph. A default-constructed Tensor is undefined: defined() returns false, and
 /// using its shape, elements or gradient throws Error.
 ///
-/// Views (transpose, slice, reshape where possible, ...) share the storage and are differentiable.
-/// Axes count from 0, or from the end with -1, -2, and so on. On bad arguments every method throws
-/// Error before it changes anything.
+/// Views, such as transpose, slice and, where possible, reshape, share the storage and are
+/// differentiable. Axes count from 0, or from the end with -1, -2, and so on. On bad arguments
+/// every method throws Error before it changes anything.
 class Tensor {
  public:
   Tensor() = default;
@@ -65,8 +65,8 @@ class Tensor {
 
   // ---- elements as C++ values ----
   /// Returns the element of a one-element tensor of any dtype except bfloat16 and int8, converted
-  /// to T. Throws Error if T is an integer type other than bool and the element is NaN or, without
-  /// its fraction, out of T's range.
+  /// to T. Throws Error for other tensors, and if T is an integer type other than bool and the
+  /// element is NaN or, without its fraction, out of T's range.
   template <class T = double>
   T item() const {
     core::check(numel() == 1, "item: expected one element, got shape ", shape());
@@ -86,15 +86,16 @@ class Tensor {
     return out;
   }
   /// Returns the tensor as text: nested brackets with aligned columns, shortened for large tensors,
-  /// followed by dtype and shape. Returns "tensor(undefined)" for an undefined tensor.
+  /// followed by dtype and shape. Returns "tensor(undefined)" for an undefined tensor. Throws Error
+  /// for a view of a compressed tensor that clone() cannot copy.
   std::string to_string() const;
 
   // ---- conversion and copies (differentiable) ----
   /// Returns this tensor if it has this dtype, else a converted copy. Conversion to int64
   /// truncates, and throws Error on NaN and on values out of range. A float32 tensor can be
   /// converted to bfloat16, and a float32 matrix of finite elements to int8. Tensors of these two
-  /// dtypes can be converted back and can be passed as weights to linear, updated_linear,
-  /// feed_forward and embedding. They have no gradient.
+  /// dtypes have no gradient. They can be passed as weights to linear, updated_linear, feed_forward
+  /// and embedding, and can be converted back, except for views that clone() cannot copy.
   Tensor to(Dtype dtype) const;
   /// Returns this tensor if it is contiguous, else a copy by clone().
   Tensor contiguous() const;
@@ -107,9 +108,11 @@ class Tensor {
   /// others. Returns this tensor if it has this shape already, else a view if the strides allow it,
   /// else a copy.
   Tensor reshape(const Shape& shape) const;
-  /// Like reshape, but always returns a new view. Throws Error if a copy would be needed.
+  /// Returns a new view of the elements in another shape. One size may be -1, as in reshape. Throws
+  /// Error if the strides would require a copy.
   Tensor view(const Shape& shape) const;
-  /// Merges the axes from start to end, both included, into one.
+  /// Returns the elements with the axes from start to end, both included, merged into one by
+  /// reshape. A tensor of rank 0 becomes a tensor of shape (1).
   Tensor flatten(int64_t start = 0, int64_t end = -1) const;
   /// Swaps two axes.
   Tensor transpose(int64_t dim0, int64_t dim1) const;
@@ -125,10 +128,10 @@ class Tensor {
   Tensor select(int64_t dim, int64_t index) const;
   /// Returns select(0, index).
   Tensor operator[](int64_t index) const { return select(0, index); }
-  /// Copies the entries along the first axis at the positions in `index`, an int64 tensor of any
-  /// shape. The result's shape is the shape of `index` followed by this shape without its first
-  /// axis. For example, if C is an embedding table, C[ids] are the embeddings of `ids`. Throws
-  /// Error if a position is negative or too large.
+  /// Returns copies of the entries along the first axis at the positions in `index`, an int64
+  /// tensor of any shape. The result's shape is the shape of `index` followed by this shape without
+  /// its first axis. For example, if C is an embedding table, C[ids] are the embeddings of `ids`.
+  /// Throws Error if a position is negative or too large.
   Tensor operator[](const Tensor& index) const;
   /// Broadcasts to `shape` without a copy. -1 in `shape` keeps the size of that axis.
   Tensor expand(const Shape& shape) const;
@@ -137,7 +140,9 @@ class Tensor {
   Tensor squeeze() const;  ///< removes all axes of size 1
   /// Inserts an axis of size 1 at `dim`.
   Tensor unsqueeze(int64_t dim) const;
-  /// Splits into views of the given sizes along `dim`. Backward concatenates their gradients.
+  /// Splits into views of the given sizes along `dim`. The sizes must add up to the size of the
+  /// axis. A Shape holds at most max_rank sizes; split_into() accepts more. Backward concatenates
+  /// the views' gradients.
   std::vector<Tensor> split(const Shape& sizes, int64_t dim) const;
   /// Splits into views of size `size` along `dim`; the last may be smaller.
   template <WholeNumber I>  // split({2}, 0) must call the overload above
@@ -183,19 +188,22 @@ class Tensor {
   // ---- in place, without recording a gradient ----
   // Each of these increments the storage's version and returns a handle to this tensor. Each
   // throws Error if an axis of this tensor is expanded, or if this tensor or the operand requires
-  // grad while gradients are recorded (a NoGrad scope prevents that). Backward throws Error if it
-  // reads a tensor with this storage that the graph saved before the change. The operand may
+  // grad while gradients are recorded (a NoGrad scope avoids this error). Backward throws Error if
+  // it reads a tensor with this storage that the graph saved before the change. The operand may
   // overlap this tensor; the result is as if the operand were a copy.
-  /// Sets every element.
+  /// Sets every element to `value`. Throws Error if the dtype is bfloat16 or int8, or if it is
+  /// int64 and `value` is not an integer in int64's range.
   Tensor fill_(double value) const;
   /// Sets every element to 0.
   Tensor zero_() const { return fill_(0); }
   /// Copies `source`, broadcast to this shape and converted to this dtype as by to(). bfloat16 and
   /// int8 are not converted: both tensors must then have the same dtype and shape.
   Tensor copy_(const Tensor& source) const;
-  /// Computes this += alpha * other. `other` is broadcast to this shape and must have this dtype.
+  /// Computes this += alpha * other. `other` is broadcast to this shape and must have this dtype,
+  /// which is float32, float64 or int64. For int64, alpha must be an integer.
   Tensor add_(const Tensor& other, double alpha = 1) const;
-  /// Computes this *= factor.
+  /// Computes this *= factor. The dtype must be float32, float64 or int64. For int64, factor must
+  /// be an integer.
   Tensor mul_(double factor) const;
 
   // ---- compound assignment: x += y, x -= y, x *= y, x /= y ----
@@ -208,8 +216,10 @@ class Tensor {
   // On temporary and const handles these operators do not compile: instead of x[0] += y write
   // x[0].add_(y).
   ///@{
-  /// Changes x in place if no gradient is recorded, else assigns the new tensor x + y, x - y, and
-  /// so on; see above.
+  /// Computes x + y, x - y, x * y or x / y, where x is this tensor and y is broadcast to x's shape.
+  /// If no gradient is recorded for x or y, overwrites x in place, else makes this handle refer to
+  /// a new tensor. Throws Error if x is a leaf that requires grad while gradients are recorded.
+  /// Division throws Error unless x is float32 or float64.
   Tensor& operator+=(const Tensor& y) &;
   Tensor& operator-=(const Tensor& y) &;
   Tensor& operator*=(const Tensor& y) &;
@@ -242,19 +252,21 @@ class Tensor {
   Tensor detach() const;
   /// Computes the gradient of each leaf that requires grad and that this tensor depends on, and
   /// adds it to the leaf's grad(). The pass starts from `gradient`, the gradient with respect to
-  /// this tensor. If undefined, it is 1, and this tensor must have one element. Frees the graph on
-  /// the way unless `retain_graph` is set. Throws Error if this tensor does not require grad, if an
-  /// earlier pass has freed the graph, or if a rule reads a tensor that was changed in place after
-  /// the graph saved it. If a hook or rule throws, leaves keep what they have accumulated so far.
-  /// Do not run two passes that reach the same leaf on different threads at the same time.
+  /// this tensor. An undefined `gradient` means 1; this tensor must then have one element. Frees
+  /// the graph on the way unless `retain_graph` is set. Throws Error if this tensor does not
+  /// require grad, if an earlier pass has freed the graph, or if a rule reads a tensor that was
+  /// changed in place after the graph saved it. If a hook or rule throws, leaves keep the gradients
+  /// accumulated so far. Do not run two passes that reach the same leaf on different threads at the
+  /// same time.
   void backward(const Tensor& gradient = {}, bool retain_graph = false) const;
-  /// Registers `hook`, which each backward pass that reaches this tensor calls with the tensor's
-  /// gradient when it is complete, before the rule of the op that computed this tensor runs. Then
-  /// the gradient is passed on or, for a leaf, accumulated in grad(). The hook can replace the
-  /// gradient by returning a defined tensor, or by writing to its argument in place. The hooks of a
-  /// tensor run in the order of registration. Returns an id for remove_hook. Throws Error if this
-  /// tensor does not require grad, if the hook is empty, or if it captures a copy of this tensor
-  /// (the two would never be freed). A copy behind a pointer that the hook holds is not detected.
+  /// Registers `hook`. Each backward pass that reaches this tensor calls the hook with the tensor's
+  /// complete gradient, before the pass runs the rule of the op that computed this tensor or, for a
+  /// leaf, accumulates the gradient in grad(). The hook can replace the gradient by returning a
+  /// defined tensor of the same shape and dtype, or by writing to its argument in place. The hooks
+  /// of a tensor run in the order of registration. Returns an id for remove_hook. Throws Error if
+  /// this tensor does not require grad, if the hook is empty, or if it captures a copy of this
+  /// tensor (the two would never be freed). A copy behind a pointer that the hook holds is not
+  /// detected.
   int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
   /// Removes a hook. Does nothing if the id is unknown.
   void remove_hook(int64_t id) const;

@@ -79,7 +79,7 @@ std::string record(const std::string& data) {
   return length + bytes_of(checksum(length)) + data + bytes_of(checksum(data));
 }
 
-/// The step of an Event that event() began; nullopt if it is none.
+/// The step of an Event that event() began; nullopt if `data` is not such an Event.
 std::optional<int64_t> step_of(std::string_view data) {
   constexpr size_t begin = 1 + sizeof(double) + 1;  // of the step: after the time and two keys
   uint64_t step = 0;

@@ -17,11 +17,12 @@ class EventLog {
   explicit EventLog(std::string path) : path_(std::move(path)) {}
 
   /// Prepares the file for a run that is resumed at `step`: removes the first record that is after
-  /// `step` or damaged, and all that follow. A missing file is accepted. Throws Error on failure.
+  /// `step` or damaged, and all later records. A missing file is accepted. Throws Error on failure.
   void cut_after(int64_t step) const;
   /// Adds the values of a training step as step/loss, step/lr and step/grad_norm.
   void add(const StepLog::Row& row);
-  /// Adds the values of an estimate as estimate/train, estimate/validation and so on.
+  /// Adds the losses of an estimate as estimate/train and estimate/validation, and each other score
+  /// as estimate/NAME.
   void add(const LossLog::Row& row);
   /// Appends the records added since the last flush() to the file, and syncs the file to disk.
   /// Throws Error on failure.

@@ -21,7 +21,8 @@ class LossLog {
     int64_t step;
     double train_loss;
     double validation_loss;
-    NamedNumbers more = {};  ///< other validation scores; add() gives all rows the same names
+    NamedNumbers more = {};  ///< other validation scores; add() gives all rows the same names, with
+                             ///< NaN for scores that a row lacks
   };
   struct Best {
     int64_t step;
@@ -42,10 +43,12 @@ class LossLog {
   /// Appends a row, rounded to the precision of loss.csv, and writes loss.csv. Throws Error on
   /// failure.
   void add(Row row);
-  /// Returns the first step with the lowest validation loss, or nullopt if there is none.
+  /// Returns the first step with the lowest validation loss, or nullopt if there are no rows. A NaN
+  /// counts as higher than every number.
   const std::optional<Best>& best() const { return best_; }
   /// Returns the step of the last row, or -1 if there is none.
   int64_t last_step() const { return rows_.empty() ? -1 : rows_.back().step; }
+  /// Returns the last row. Must not be called if there are no rows.
   const Row& last() const { return rows_.back(); }
   /// Formats a number as in loss.csv.
   static std::string number(double number);

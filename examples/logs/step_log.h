@@ -36,10 +36,10 @@ class StepLog {
   explicit StepLog(std::string path) : path_(std::move(path)) {}
 
   /// Prepares the file for a run that is resumed at `step`: removes the rows after `step`, and a
-  /// truncated last row. A file that is missing or cannot be read is left alone, and one with only
-  /// the header is accepted, at step 0 also with a truncated header. Otherwise throws Error if the
-  /// first line is not the header, if a row up to `step` does not begin with a number, if the last
-  /// row is before `step`, or if the file cannot be written.
+  /// truncated last row. Leaves a file unchanged that is missing or cannot be read. Accepts a file
+  /// that contains only the header or, at step 0, only the start of the header. Otherwise throws
+  /// Error if the first line is not the header, if a row up to `step` does not begin with a step
+  /// number, if the last row is before `step`, or if the file cannot be written.
   void cut_after(int64_t step);
   void add(const Row& row);
   /// Returns the losses of all steps, including those of rows that cut_after kept in the file.

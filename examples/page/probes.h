@@ -3,6 +3,7 @@
 // model:
 //   {"kind": "text", "text", "target", "translation", "groups": attention_json(), "next", "lens"}
 //   {"kind": "images", "shape", "classes", "accuracy", "count", "first", "mistakes"}
+// Only the answer for a GPT contains "next" and "lens".
 
 #include <string>
 #include <vector>
@@ -22,12 +23,13 @@ Tensor logits_of(const models::GPT& model, const Tensor& hidden, const Tensor& i
 /// Returns the answer about a text: the attention weights; "next", the next-token logits after
 /// token q.at; and "lens". The lens gives, for each of the last 24 tokens, the most likely next
 /// token and its probability, according to the embedding and to the output of each block ("logit
-/// lens", nostalgebraist 2020).
+/// lens", nostalgebraist 2020). Throws the errors of expect_short() and attention_of(), and Error
+/// unless q.at is -1 or the index of a token.
 std::string probe(const models::GPT& model, const models::Tokenizer& tokens, const Question& q);
 /// Returns the answer about a text without "next" and "lens".
 std::string probe(const Question& q, const AttentionOf& attention);
-/// Throws Error if `maps` attention maps of the question's text have more than 2^22 weights, which
-/// would take gigabytes as JSON.
+/// Throws Error if `maps` attention maps of q.text have more than 2^22 weights in total. This keeps
+/// the JSON of the maps below about 20 MB; for long texts the JSON could take gigabytes.
 void expect_short(const models::Tokenizer& tokens, const Question& q, int64_t maps);
 /// Returns the answer for a model other than a GPT.
 template <class Model>

@@ -11,7 +11,7 @@ namespace gradus {
 
 /// The attention weights of one kind of attention, for all layers and heads.
 struct AttentionGroup {
-  std::string name;                        ///< "encoder self-attention", "cross-attention", ...
+  std::string name;                        ///< for example "encoder self-attention"
   std::vector<std::string> queries, keys;  ///< tokens, which may contain any bytes
   Tensor weights;                          ///< (layers, heads, Tq, Tk), each from 0 to 1
 };
@@ -21,12 +21,11 @@ struct AttentionGroup {
 /// attention_page(), but accepts an empty list of groups.
 nlohmann::json attention_json(const std::vector<AttentionGroup>& groups);
 
-/// Returns the page. The reader chooses a group, a layer and a head (or the mean of the heads), and
-/// points at a query token to see the weight of each key token. Weights are rounded to three
-/// decimals; NaN is shown as NaN.
-/// Throws Error if there are no groups, if the weights of a group are empty, not floating or not of
-/// rank 4, if the numbers of tokens do not match the shape of the weights, or if a weight lies
-/// outside 0 to 1 by 0.001 or more.
+/// Returns the page as HTML. The reader chooses a group, a layer and a head (or the mean of the
+/// heads), and points at a query token to see the weight of each key token. Weights are rounded to
+/// three decimals; NaN is shown as NaN. Throws Error if there are no groups, if the weights of a
+/// group are empty, not floating or not of rank 4, if the numbers of tokens do not match the shape
+/// of the weights, or if a weight lies outside 0 to 1 by 0.001 or more.
 std::string attention_page(const std::string& title, const std::vector<AttentionGroup>& groups);
 
 /// Writes the page to a file. Throws Error on failure.

@@ -45,8 +45,9 @@ Tiles attention_tiles(std::string path, const models::ImageBatch& batch, const T
 /// `logits` holds the logits (n, classes) and labels of all images of `data`.
 std::optional<Tiles> mistake_tiles(std::string path, const models::ImageData& data,
                                    const models::LabelledFeatures& logits);
-/// Draws confusion.png and mistakes.png into the folder `dir` by draw_or_write(), and prints what
-/// that returns. If no image is misclassified, removes an old mistakes.png instead of drawing one.
+/// Draws confusion.png and mistakes.png into the folder `dir` by draw_or_write(), and prints the
+/// lines that draw_or_write() returns. If no image is misclassified, removes an old mistakes.png
+/// instead of drawing one.
 void show_mistakes(const std::string& dir, const models::ImageData& data,
                    const models::LabelledFeatures& logits);
 

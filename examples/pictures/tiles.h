@@ -44,6 +44,7 @@ struct TileLayout : Canvas {
   int64_t left(int64_t i) const { return first_left + i % across * step_right; }
   int64_t top(int64_t i) const { return first_top + i / across * step_down; }
 };
+/// Returns the layout of tiles that pass check_tiles().
 TileLayout layout_of(const Tiles& tiles);
 
 /// Writes the images without text as a PNG file. Throws Error on failure.

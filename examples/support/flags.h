@@ -14,6 +14,7 @@ namespace gradus {
 /// Command-line flags. Each is declared once with its meaning, default and limits. The declaration
 /// is used to parse the command line, to print --help and, in groups with `stored`, to store the
 /// flag's value in a checkpoint. A flag's default is the value of its variable at the declaration.
+/// Names include the dashes, for example "--min-lr". The variables must outlive this object.
 class Flags {
  public:
   /// Starts without flags. `about` is the first lines of --help.
@@ -22,15 +23,15 @@ class Flags {
   /// Starts a group of flags under a heading of --help. If `stored` is true, checkpoints store the
   /// flags of the group.
   void group(std::string title, bool stored = false);
-  /// Declares an integer or real number with inclusive limits. In --help, `default_shown`, if not
+  /// Declares an int64_t or a double with inclusive limits. In --help, `default_shown`, if not
   /// empty, replaces the variable's value.
   template <class Number>
   void add(const std::string& name, Number& value, double least, double most,
            const std::string& meaning, const std::string& default_shown = "") {
     add({key_of(name), meaning, &value, least, most}, kind_of(&value), default_shown);
   }
-  /// Declares a seed (a number from 0 to 2^64 - 1), or a switch. The flag sets the switch to true.
-  /// A switch that is already true is declared as --no-NAME instead, which sets it to false.
+  /// Declares a seed (a uint64_t of any value) or a switch (a bool). The flag sets the switch to
+  /// true. A switch that is already true is declared as --no-NAME instead, which sets it to false.
   template <class T>
   void add(const std::string& name, T& value, const std::string& meaning) {
     add({key_of(name), meaning, &value}, kind_of(&value), "");
@@ -60,14 +61,17 @@ class Flags {
   /// checkpoint lacks one of them, restore() sets it to its default.
   void added_later(const std::vector<std::string>& names);
 
-  /// Reads the command line. If it contains --help, prints the help to stdout and returns false.
-  /// Throws Error, naming the flag or argument, on a flag that is unknown or has a bad value, and
+  /// Reads the command line. If it contains --help, prints the help to stdout and returns false. If
+  /// a flag is repeated, its last value counts. Throws Error, naming the flag or argument, on a
+  /// flag that is unknown or lacks its value, on a value that is invalid or begins with "--", and
   /// on a positional argument unless rest() was called.
   bool parse(int argc, char** argv);
   /// Reads the flags declared so far and ignores all others, including --help. For programs that
-  /// declare further flags depending on the values of these.
+  /// declare further flags depending on the values of these. Throws the errors of parse() about
+  /// values.
   void parse_known(int argc, char** argv);
-  /// Returns whether the flag is on the command line.
+  /// Returns whether the flag is on the command line. If a switch was declared as --no-NAME,
+  /// `name` is that name.
   bool given(const std::string& name) const;
   std::string help() const;
 

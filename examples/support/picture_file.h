@@ -12,10 +12,10 @@
 
 namespace gradus {
 
-/// Returns the content of a PNG file: (channels, size, size), values from 0 to 1. If needed,
-/// converts between one grey channel and three equal channels, and prints a note. Throws Error,
-/// naming the file, if it is not a PNG file, has another size, or is coloured where grey is
-/// expected.
+/// Returns the content of a PNG file: (channels, size, size) float32 in [0, 1], where `channels` is
+/// 1 or 3. If needed, converts between one grey channel and three equal channels, and prints a
+/// note. Throws Error, naming the file, if it cannot be read, is not a PNG file, has another size,
+/// or is coloured although `channels` is 1.
 Tensor read_picture(const std::string& path, int64_t size, int64_t channels);
 
 /// A model that describes pictures.
@@ -29,7 +29,7 @@ struct PictureReader {
 
 /// The main function of a program that describes pictures. Parses the command line (`flags`,
 /// --model DIR with default `folder`, --threads, --precision, PNG files), reads all files, and
-/// prints for each file its name, followed by what load(DIR).say() returns. Returns the exit
+/// prints for each file its name, followed by the result of load(DIR).say(). Returns the exit
 /// status. Throws the errors of Flags::parse, `load` and read_picture, and Error if no file is
 /// given or if the number of channels in `info` is not that of the model.
 int read_pictures(int argc, char** argv, Flags& flags, std::string folder,

@@ -17,8 +17,9 @@ inline void add_precision_flag(Flags& flags, Precision& precision) {
             "matrix products: float32, or bf16 for operands rounded to bfloat16, which is faster");
 }
 
-/// While it exists, matrix products on its thread have this precision. If the precision is bf16 but
-/// this build has no bfloat16 products, prints a note to stderr and uses float32.
+/// Sets the precision of matrix products on this thread until the object is destroyed. If the
+/// precision is bf16 but this build or processor has no bfloat16 products, prints a note to stderr
+/// and uses float32.
 struct PrecisionScope : Bfloat16Products {
   [[nodiscard]] explicit PrecisionScope(Precision precision)
       : Bfloat16Products(precision == Precision::bf16) {

@@ -70,7 +70,7 @@ void add_sampling_flags(Flags& flags, WriterOptions& o) {
   flags.add("--repetition-penalty", sampling.repetition_penalty, 1e-3, 1e3,
             "above 1: tokens that the text already has become less likely");
   flags.add("--logit-bias", o.logit_bias, "ID:VALUE,...",
-            "numbers to add to tokens' logits; -inf: never", "none");
+            "numbers to add to the logits of tokens; -inf excludes a token", "none");
   flags.add("--seed", o.text.seed, "random seed");
   flags.add("--threads", o.threads, 1, 1024, "number of threads");
   add_precision_flag(flags, o.precision);

@@ -25,14 +25,17 @@ struct WriterOptions {
 
 /// Adds the flags --model, --adapter and --weights.
 void add_model_flags(Flags& flags, WriterOptions& options);
-/// Adds --temperature and the other flags of sampling, and --seed, --threads and --precision.
+/// Adds --temperature and the other flags of sampling, and --seed, --threads and --precision. Sets
+/// options.threads to its default, num_threads().
 void add_sampling_flags(Flags& flags, WriterOptions& options);
 
 /// A model and its tokenizer.
 using Writer = models::GgufModel;
 /// Loads the model and the tokenizer from options.model, converts the weights to options.weights,
 /// and adds the low-rank updates in options.adapter. Sets the number of threads, options.text.vocab
-/// (from the tokenizer) and options.text.sampling.logit_bias (from options.logit_bias).
+/// (from the tokenizer) and options.text.sampling.logit_bias (from options.logit_bias). Throws
+/// Error, naming the flag or file, if options.logit_bias is malformed, if a file is missing or
+/// damaged, or if the tokenizer does not fit the model.
 Writer load_writer(WriterOptions& options);
 
 }  // namespace gradus

@@ -40,7 +40,7 @@ std::vector<std::string> files_in(const std::string& folder) try {
   core::fail("cannot read ", folder, ": ", error.code().message());
 }
 
-/// Returns whether there is a file or folder of this name, which may be too long for one.
+/// Returns whether a file or folder of this name exists; false, too, if the name is too long.
 bool exists(const std::string& path) {
   std::error_code error;
   return fs::exists(path, error);

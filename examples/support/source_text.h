@@ -10,14 +10,14 @@ std::string source_text();
 
 /// Returns the text at `path`: a file, "-" for standard input, a folder (all files in it and its
 /// subfolders in alphabetical order, without hidden ones), or several of these, separated by
-/// commas. Several texts are joined, each beginning on a new line. For an empty `path`, returns
-/// source_text(). Throws Error, naming the file or folder, if one cannot be read, if a file of a
-/// folder or list is not UTF-8, or if a folder contains no file. Also throws Error if a path in a
-/// list is empty.
+/// commas. A `path` with commas that exists is one file or folder. Several texts are joined, each
+/// beginning on a new line. For an empty `path`, returns source_text(). Throws Error, naming the
+/// file or folder, if one cannot be read, if a file of a folder or list is not UTF-8, or if a
+/// folder contains no file. Also throws Error if a path in a list is empty.
 std::string read_text(const std::string& path);
 /// Returns the first path in a comma-separated list that does not exist, or "" if all exist.
-/// `paths` may also be one existing file with commas in its name. Throws Error if a path in the
-/// list is empty.
+/// "-" (standard input) counts as existing. `paths` may also be one existing file with commas in
+/// its name. Throws Error if a path in the list is empty.
 std::string missing_file(const std::string& paths);
 /// Returns the name of the text in logs and help texts: the path, or "gradus's own source" if the
 /// path is empty.

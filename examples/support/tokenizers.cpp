@@ -14,8 +14,8 @@ namespace gradus {
 
 void add_tokenizer_flags(Flags& flags, TokenizerOptions& o) {
   flags.add("--tokenizer", o.name, "NAME",
-            "unit of a token: char, word or bpe; or a folder whose tokenizer is taken as it is");
-  flags.add("--vocab", o.vocab, 1, 1e9, "maximum vocabulary size for word and bpe (byte pairs)");
+            "unit of a token: char, word or bpe (byte pairs); or a folder whose tokenizer is used");
+  flags.add("--vocab", o.vocab, 1, 1e9, "maximum number of words (word) or of tokens (bpe)");
 }
 
 std::string TokenizerOptions::folder() const {

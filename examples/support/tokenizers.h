@@ -27,7 +27,8 @@ void add_tokenizer_flags(Flags& flags, TokenizerOptions& options);
 
 /// Loads the tokenizer from the folder `begins_with` or, if that is empty, from the folder that the
 /// options name. If neither names a folder, builds a tokenizer of the options' kind from `text`,
-/// with the given special tokens. Throws the error of options.folder().
+/// with the given special tokens. Throws Error if the folder does not exist or contains no valid
+/// tokenizer, or if no tokenizer can be built from `text`.
 std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& options,
                                                   const std::string& begins_with,
                                                   const std::string& text,
@@ -58,6 +59,7 @@ std::vector<std::string> token_texts(const models::Tokenizer& tokenizer,
 /// only the last few hundred tokens are kept. A piece may end inside a UTF-8 character.
 class TokenText {
  public:
+  /// Starts with an empty text. The tokenizer must outlive this object.
   explicit TokenText(const models::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
   /// Returns the text that this token adds to the text of the tokens before it.
   std::string add(int64_t id);

@@ -12,12 +12,13 @@ enum class Weights { float32, bfloat16, int8, as_stored };
 inline void add_weights(Flags& flags, Weights& weights) {
   models::Fields fields;
   fields.add("weights", weights, {"float32", "bfloat16", "int8", "as-stored"},
-             "weights of linear layers and embeddings: bfloat16 and int8 take a half and a quarter "
-             "of the memory, and of the time to generate a token");
+             "dtype of the weights of linear layers and embeddings: bfloat16 takes a half and int8 "
+             "a quarter of the memory, and of the time to generate a token");
   flags.add(fields);
 }
 
-/// Converts the model's weights to this dtype; as_stored changes nothing.
+/// Converts all parameters of the model to float32, or the weights of its linear layers and
+/// embeddings to bfloat16 or int8; as_stored changes nothing.
 inline void store_weights(nn::Module& model, Weights weights) {
   if (weights == Weights::float32) model.to(float32);
   if (weights == Weights::bfloat16) model.to(bfloat16);

@@ -21,7 +21,8 @@ class ChatCorpus : public TokenSource {
   /// Loads the tokenizer from the folder `begins_with` or, if that is "", from the folder that the
   /// options name. If there is no folder, builds the tokenizer from the text of all conversations.
   /// `form` is the name of a chat template; if it is "", models::find_chat_template chooses one.
-  /// Throws Error if options.on_disk is true.
+  /// Throws Error if options.on_disk is true, if a file is missing or malformed, if the tokenizer
+  /// rejects a text, or if a split has no conversation with an answer that fits the context.
   ChatCorpus(const CorpusOptions& options, const std::string& begins_with, const std::string& form,
              int64_t context);
 

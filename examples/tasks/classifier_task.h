@@ -41,8 +41,8 @@ class ClassifierTask : public ImageTask {
     return cross_entropy(model_(batch.images), batch.labels, {.label_smoothing = label_smoothing_});
   }
   void save(const std::string& dir) const override { write_model(dir, model_); }
-  /// Draws the confusion matrix and, where there are any, mistakes and attention. Writes a
-  /// validation image on which the program classify can be tried.
+  /// Draws the confusion matrix and, if there are any, the misclassified images and the attention
+  /// maps. Writes a validation image on which the program classify can be tried.
   void show() override {
     const models::ImageData& data = corpus_.part(Split::validation);
     const auto outputs = over(Split::validation, [this](const Tensor& x) { return model_(x); });
@@ -72,8 +72,8 @@ class ClassifierTask : public ImageTask {
   }
 
  protected:
-  /// Returns the attention over normalised images: (B, C, H, W) -> (B, h, w). Undefined if the
-  /// model has no attention.
+  /// Returns the attention weights over normalised images: (B, C, H, W) -> (B, h, w), where h
+  /// divides H and w divides W. Returns an undefined tensor if there is no such map.
   virtual Tensor attention(const Tensor&) const { return {}; }
   Score score(Split, const Views& views) const override {
     const auto& [images, labels, ids] = views[0];

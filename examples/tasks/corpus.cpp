@@ -30,7 +30,7 @@ void add_corpus_flags(Flags& flags, CorpusOptions& o) {
   flags.add("--val-data", o.val_data, "FILE",
             "validation text, instead of the last tenth of --data", "none");
   add_tokenizer_flags(flags, o.tokenizer);
-  flags.add("--on-disk", o.on_disk, "keep text and tokens on disk (in --out) instead of in memory");
+  flags.add("--on-disk", o.on_disk, "read texts in pieces and keep tokens in --out, not in memory");
   flags.added_later({"--val-data", "--tokenizer", "--vocab", "--on-disk"});
 }
 

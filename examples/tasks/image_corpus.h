@@ -38,7 +38,8 @@ struct ImageCorpus {
   }
 };
 
-/// Reads the images that options.data names. Throws Error on failure.
+/// Reads or draws the images that options.data names. Throws Error on failure, and if
+/// options.augment is out of range.
 ImageCorpus read_image_corpus(const ImageOptions& options);
 
 }  // namespace gradus

@@ -20,7 +20,7 @@
 namespace gradus {
 
 /// A training task on images. A program derives a class that adds a model, its loss, its score and
-/// what it prints:
+/// a description of it:
 ///   struct MyTask : ImageTask {
 ///     MyNet net;
 ///     MyTask(const ImageOptions& images, const TrainOptions& t, const MyNet::Config& config)
@@ -46,10 +46,11 @@ class ImageTask : public Task {
   using Views = std::vector<models::ImageBatch>;
 
   /// Reads the images. `views` is the number of views per image in a batch; each is augmented
-  /// independently. With several views, no batch contains an image twice, which a contrastive loss
-  /// would push away from itself. Images are normalised by the statistics in the folder from which the run starts
-  /// or, if the run starts from scratch, by those of the training images. Throws Error if the
-  /// statistics in the folder are for another number of channels.
+  /// independently. With several views, no batch contains an image twice: a contrastive loss would
+  /// treat the second copy as another image. Images are normalised by the statistics in the folder
+  /// from which the run starts or, if the run starts from scratch, by those of the training images.
+  /// Throws Error if the images cannot be read, or if the statistics in the folder are for another
+  /// number of channels.
   ImageTask(const ImageOptions& images, const TrainOptions& training, int64_t views = 1);
 
   /// Returns batch number `index` of a step. It depends only on the options, step and index.
@@ -79,7 +80,7 @@ class ImageTask : public Task {
       if (config.patch == 0) config.patch = std::max<int64_t>(config.image / 4, 1);
     return config;
   }
-  /// Writes the model to the folder `dir`, with the tokenizer if it has one, the statistics by
+  /// Writes the model to the folder `dir`, with the tokenizer unless it is null, the statistics by
   /// which images are normalised and the names of the classes.
   template <class Model>
   void write_model(const std::string& dir, const Model& model,
@@ -92,9 +93,10 @@ class ImageTask : public Task {
   TaskInfo info_of(std::string name, std::string loss, const nn::Module& model,
                    const std::string& shape) const;
 
-  /// write_example() writes a validation image to OUT/example.png. try_with() returns a line that
-  /// tells how to run `program` with the model in `dir` on the image `dir`/example.png.
+  /// Writes a validation image to OUT/example.png.
   void write_example() const;
+  /// Returns a line that tells how to run `program` with the model in `dir` on the image
+  /// `dir`/example.png.
   std::string try_with(const std::string& program, const std::string& dir) const;
 
   const ImageOptions images_;

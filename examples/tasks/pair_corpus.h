@@ -38,8 +38,11 @@ struct PairCorpus {
 
 /// Reads or generates the pairs for a model whose context length is `context`. Loads the tokenizer
 /// from the folder `begins_with` or, if that is "", from the folder that the options name. If there
-/// is no folder, builds the tokenizer from the text of the pairs. Prints why lines of the --pairs
-/// file were skipped: for each reason, the number of lines and the line number of the first.
+/// is no folder, builds the tokenizer from the text of the pairs. `seed` determines the generated
+/// pairs and the validation split. With options.skip_bad, prints why lines of the --pairs file were
+/// skipped: for each reason, the number of lines and the line number of the first. Throws Error if
+/// the options contradict each other, if a file cannot be read, or if no pair is left for
+/// validation.
 PairCorpus make_pair_corpus(const PairCorpusOptions& options, const std::string& begins_with,
                             int64_t context, uint64_t seed);
 

@@ -8,7 +8,7 @@ namespace gradus {
 /// ignored if they were ignored before (nohup).
 void catch_interrupts();
 
-/// Returns whether one of these signals has arrived.
+/// Returns whether a signal has arrived that catch_interrupts() handles.
 bool interrupted();
 
 }  // namespace gradus

@@ -3,7 +3,8 @@
 
 namespace gradus {
 
-/// Restores the random state at the end of its scope, so that evaluation does not affect training.
+/// Restores this thread's random state when it is destroyed, so that evaluation does not affect
+/// training.
 struct KeepRandomState {
   const RandomKey state = default_generator().state();  ///< the state at the start
   ~KeepRandomState() { default_generator().set_state(state); }

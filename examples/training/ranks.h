@@ -25,7 +25,10 @@ struct StepReport {
 
 /// Connects this process with the other processes of the run. Only rank 0 writes models,
 /// checkpoints and logs, and prints to stdout: what the other ranks print to stdout is discarded.
-/// With --on-disk, every rank may write the token files.
+/// With --on-disk, every rank may write the token files. The functions from gather() on exchange
+/// data: all ranks must call them, in the same order. If expect_same() or expect_same_weights()
+/// fails, rank 0 throws Error and the other ranks optim::OtherRankFailed, so that one message is
+/// printed.
 class Ranks {
  public:
   /// Waits for all ranks. Throws Error if not all of them start within about `deadline` seconds.

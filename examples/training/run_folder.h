@@ -45,6 +45,7 @@ class RunFolder {
   /// Removes partly written files of runs that were killed.
   void remove_leftovers() const;
   /// Removes the files of an earlier run, its checkpoint first, but keeps the recreatable files.
+  /// Throws Error, naming the file, if a file cannot be removed.
   void remove_run();
 
   const std::string& path() const { return path_; }

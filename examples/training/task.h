@@ -70,11 +70,13 @@ class Task {
 
   /// Called once, after the weights of --init-from and before those of a checkpoint are loaded.
   virtual void begin() {}
-  /// Returns the mean loss of batch number `index` of a step. It depends only on step, index, the
-  /// seed, the weights and the thread's random state. A resumed run therefore repeats the steps of
-  /// an uninterrupted run.
+  /// Returns the mean loss of batch number `index` of a step, both counted from 0. The loss depends
+  /// only on step, index, the seed, the weights and the thread's random state. A resumed run
+  /// therefore repeats the steps of an uninterrupted run.
   virtual Tensor loss(int64_t step, int64_t index) = 0;
+  /// Returns the optimiser that the options specify.
   virtual std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options);
+  /// Returns the learning rate of a step, counted from 0, by the schedule in the options.
   virtual double learning_rate(const TrainOptions& options, int64_t step) const;
 
   /// Returns the evaluation that estimates the loss on the split `part` after `step` steps.
@@ -85,7 +87,7 @@ class Task {
 
   /// Writes the model to the folder `dir`.
   virtual void save(const std::string& dir) const = 0;
-  /// Prints a sample that shows what the model can do.
+  /// Prints a sample that shows what the model can do. Called under NoGrad and EvalMode.
   virtual void show() {}
   /// Answers a question of the page's reader, in the JSON described in examples/page/probes.h.
   /// Called under NoGrad and EvalMode. Returns "" if this task answers no questions.

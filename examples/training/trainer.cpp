@@ -19,8 +19,8 @@ namespace {
 // Folders in the run's folder: of the best model, and of the average of weights.
 constexpr const char *best = "best", *ema = "ema";
 
-/// The random state for a step's index-th batch, given the first batch's: the same on whatever rank
-/// it is computed.
+/// The random state for batch number `index` of a step, given the state for the first batch. It
+/// does not depend on the rank that computes the batch.
 RandomKey random_state(RandomKey first, int64_t index) {
   first.seed += static_cast<uint64_t>(index) * 0x9e3779b97f4a7c15;  // 2^64 / the golden ratio
   return first;

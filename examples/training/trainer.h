@@ -22,17 +22,19 @@
 namespace gradus {
 
 /// Trains a task. The folder of the run contains checkpoint.safetensors, from which the run can be
-/// resumed, and the model as of that checkpoint. best/ contains the model with the lowest estimated
-/// validation loss.
+/// resumed, and the model as of that checkpoint. Its subfolder best/ contains the model with the
+/// lowest estimated validation loss and, with --ema, ema/ the model with the averaged weights.
 class Trainer {
  public:
-  /// Prepares the training. `options_json` contains the flags that checkpoints store.
+  /// Prepares the training. `options_json` contains the flags that checkpoints store. `task`,
+  /// `folder` and `ranks` must outlive this object.
   Trainer(Task& task, const TrainOptions& options, std::string options_json, RunFolder& folder,
           const Ranks& ranks);
 
-  /// Restores the state of the run that wrote the checkpoint. With --eval-only, leaves the logs as
-  /// they are. Otherwise removes the steps after the checkpoint's from the logs, and throws Error
-  /// if that run used other data or has done more than --steps steps.
+  /// Restores the state of the run that wrote the checkpoint. With --eval-only, leaves the logs
+  /// unchanged, and prints a note if that run used other data. Otherwise removes from the logs the
+  /// steps after the checkpoint, and throws Error if that run used other data or has done more than
+  /// --steps steps.
   void resume(const models::Checkpoint& checkpoint);
   void print_opening() const;
   /// Trains to the last step, or until --patience ends the run, and prints the final scores. If

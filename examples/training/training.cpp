@@ -93,7 +93,7 @@ void add_optimizer_flags(Flags& flags, TrainOptions& o) {
   const double any = 1e15, below_1 = 0.999999;
   flags.add("--lr", o.lr, 0, 1e6, "peak learning rate");
   flags.add("--min-lr", o.min_lr, 0, 1e6, "final learning rate",
-            "a tenth of --lr; with --stable 0");
+            "a tenth of --lr, or 0 with --stable");
   flags.add("--warmup", o.warmup, 0, any, "steps of linear warmup");
   flags.add("--decay-steps", o.decay_steps, 0, any,
             "step at which --min-lr is reached; 0: --steps");
@@ -105,14 +105,14 @@ void add_optimizer_flags(Flags& flags, TrainOptions& o) {
   flags.add("--muon-momentum", o.muon_momentum, 0, below_1,
             "Muon's decay of the mean of gradients");
   flags.add("--muon-decay", o.muon_decay, 0, 1e6,
-            "Muon's weight decay, where it agrees with the step");
+            "Muon's weight decay, only of elements that the update moves towards 0");
   flags.add("--muon-steps", o.muon_steps, 1, 100, "steps of Muon's orthogonalisation");
   flags.add("--muon-polar-express", o.polar_express,
-            "use the Polar Express's polynomials in these steps, so that 3 or 4 suffice");
+            "orthogonalise by the Polar Express's polynomials; then 3 or 4 --muon-steps suffice");
   flags.add("--muon-per-head", o.muon_per_head,
             "orthogonalise the queries, keys and values of each attention head on their own");
   flags.add("--muon-precision", o.muon_precision, {"float32", "bf16"},
-            "products of Muon's orthogonalisation: as --precision");
+            "precision of matrix products in Muon's orthogonalisation, as --precision");
   flags.add("--beta1", o.beta1, 0, below_1, "AdamW's decay of the running mean of gradients");
   flags.add("--beta2", o.beta2, 0, below_1,
             "AdamW's decay of the running mean of squared gradients");

@@ -19,7 +19,8 @@ namespace gradus {
 /// all other parameters.
 enum class OptimizerKind { adamw, muon };
 
-/// Options of the train_* programs. Each program sets its own defaults.
+/// Options of the train_* programs: the values of the flags of add_training_flags(), whose help
+/// texts describe them. Each program sets its own defaults.
 struct TrainOptions {
   int64_t steps = 2000, accumulate = 1, warmup = 100, decay_steps = 0;
   OptimizerKind optimizer = OptimizerKind::adamw;
@@ -49,7 +50,7 @@ struct TrainOptions {
 /// Returns the kind of the model with which a run starts, from its config.json. Returns "" if the
 /// run starts from scratch or there is no config.json. Also returns "" if config.json cannot be
 /// read and the run continues from a checkpoint, because the checkpoint also contains the
-/// configuration.
+/// configuration. With --init-from, throws Error if config.json cannot be read.
 std::string stored_kind(const TrainOptions& options);
 
 /// Declares a flag for each member of `options` except `rank` and `ranks`. The member's value is
@@ -84,7 +85,8 @@ struct TrainProgram {
 };
 
 /// Parses the command line and trains: starts a run or resumes the run in --out. With --eval-only,
-/// only evaluates a model. Returns the exit status of the process.
+/// only evaluates a model. Returns the exit status of the process: 0, or 130 if interrupted. On
+/// failure throws Error; with several ranks, one rank throws it and the others return 1.
 int run_training(int argc, char** argv, Flags& flags, TrainOptions& options,
                  const TrainProgram& program);
 

@@ -13,9 +13,9 @@
 
 namespace gradus {
 
-/// The page of a Trainer. While no page is open (without --page, for example), only show(), view()
-/// and the rates work; the other functions do nothing. Apart from the task's show(), nothing here
-/// changes the random state or the weights.
+/// The page of a Trainer. While no page is open (without --page, for example), only show(), view(),
+/// rates() and set_rates() work; the other functions do nothing. Apart from the task's show(), no
+/// function changes the random state or the weights.
 class TrainingPage {
  public:
   /// Makes the page without opening it. The arguments must outlive this object.
@@ -29,14 +29,15 @@ class TrainingPage {
   /// between steps. Returns how long the run was paused.
   std::chrono::steady_clock::duration serve(int64_t step, Progress& progress);
   ///@{
-  /// Called before and after each update of the weights. Record the row of the step and, now and
-  /// then, statistics of the layers.
+  /// Record the row of the step and, now and then, statistics of the layers. Must be called before
+  /// and after each update of the weights. `step` is the number of steps done before the update.
   void before_update(int64_t step);
   void after_update(const StepLog::Row& row);
   ///@}
   /// Calls the task's show(). The text that it prints also becomes a sample on the page.
   void show(int64_t step);
-  /// Saves the page as one file in the folder of the run.
+  /// Saves the page as one file, page.html, in the folder of the run, and prints the file's path.
+  /// Throws Error on failure.
   void save();
 
   RunView& view() { return view_; }

@@ -4,10 +4,10 @@
 // Functions that can fail return GRADUS_OK or an error code. After an error, gradus_last_error()
 // returns the message, and no output is written. No function throws a C++ exception. A null handle
 // or pointer is an error, with four exceptions: any `context` may be null, an array of 0 elements
-// may be null, the gradus_..._free functions ignore null, and a comment may allow null. A handle
-// must not be used after it is freed, but objects made from it stay valid. Threads may use
-// different handles at the same time. Several threads may run one module at the same time in
-// evaluation mode.
+// may be null, the gradus_..._free functions ignore null, and a comment may allow null. The caller
+// frees each handle that a function returns in *out. A handle must not be used after it is freed,
+// but objects made from it stay valid. Threads may use different handles at the same time. Several
+// threads may run one module at the same time in evaluation mode.
 #ifndef GRADUS_MODELS_C_GRADUS_H
 #define GRADUS_MODELS_C_GRADUS_H
 
@@ -130,7 +130,8 @@ int gradus_backward(const gradus_tensor* loss);
 ///     relu  gelu  silu  tanh  sigmoid  flatten
 ///
 /// hidden=0 marks a layer whose weight Muon leaves to AdamW: the first convolution or the output
-/// layer of a model. Parameters have the names and initial values of nn::Sequential.
+/// layer of a model. Parameters are named by the index of their layer, for example "0.weight", and
+/// are initialised as in PyTorch.
 int gradus_sequential(const char* layers, gradus_module** out);
 /// Loads a model from a folder that gradus or Hugging Face's transformers library wrote: a GPT or a
 /// model of Llama's family, which map ids (B, T) to logits (B, T, vocabulary), or a ViT, which maps
@@ -138,7 +139,8 @@ int gradus_sequential(const char* layers, gradus_module** out);
 int gradus_load(const char* folder, gradus_module** out);
 /// Frees the handle.
 void gradus_module_free(gradus_module* module);
-/// Applies the module.
+/// Sets *out to the module's output for x. Dropout is active, and batch_norm uses the statistics of
+/// the batch, unless gradus_eval_mode is on.
 int gradus_module_run(const gradus_module* module, const gradus_tensor* x, gradus_tensor** out);
 /// Writes the number of parameter tensors to `out`.
 int gradus_module_parameter_count(const gradus_module* module, int64_t* out);
@@ -147,8 +149,8 @@ int gradus_module_parameter_count(const gradus_module* module, int64_t* out);
 int gradus_module_parameter(const gradus_module* module, int64_t index, const char** name,
                             gradus_tensor** out);
 /// Sets whether the parameters are trained. If `on` is 0, also clears their gradients. Initially
-/// they are trained, except bfloat16 and int8 weights of a loaded model, which cannot be trained:
-/// if the module has such weights, `on` must be 0.
+/// they are trained, except int8 weights of a loaded model, which cannot be trained: if the module
+/// has such weights, `on` must be 0.
 int gradus_module_requires_grad(gradus_module* module, int on);
 /// Clears the parameters' gradients.
 int gradus_module_zero_grad(gradus_module* module);
@@ -161,7 +163,8 @@ int gradus_module_load(gradus_module* module, const char* path);
 // ---- training ----
 
 /// Makes an optimiser of the module's parameters. `rule` is a name and options, for example "adamw
-/// lr=3e-4 weight_decay=0.1". Options left out have the defaults of the C++ classes.
+/// lr=3e-4 weight_decay=0.1". Options left out have the defaults of the C++ classes, see
+/// gradus/optim/optimizers.h, adaptive.h and muon.h.
 ///
 ///     sgd [lr] [momentum] [nesterov] [weight_decay]     lion [lr] [beta1] [beta2] [weight_decay]
 ///     adam, adamw [lr] [beta1] [beta2] [eps] [weight_decay]
@@ -192,7 +195,8 @@ void gradus_tokenizer_free(gradus_tokenizer* tokenizer);
 int gradus_tokenizer_size(const gradus_tokenizer* tokenizer, int64_t* out);
 /// Writes the token ids of the text to `ids`, at most `capacity` of them. The special tokens that
 /// the tokenizer puts before every text, if any, come first. Writes the total number of ids, which
-/// may exceed `capacity`, to `count`. `ids` may be null if capacity is 0.
+/// may exceed `capacity`, to `count`. `ids` may be null if capacity is 0. Text outside the
+/// vocabulary is an error if the tokenizer has no [UNK].
 int gradus_tokenizer_encode(const gradus_tokenizer* tokenizer, const char* text, int64_t* ids,
                             int64_t capacity, int64_t* count);
 /// Writes the text of `count` ids to `text`, at most `capacity` bytes, without a terminating 0.

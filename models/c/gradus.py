@@ -1,4 +1,4 @@
-"""gradus in Python: tensors that share memory with NumPy, models loaded, run and trained.
+"""gradus in Python: tensors that share memory with NumPy arrays, and models to load, run and train.
 
     import numpy, gradus
     model = gradus.Sequential("linear 2 16, tanh, linear 16 1")
@@ -8,9 +8,10 @@
     optimizer.step()
     print(loss.item(), numpy.asarray(model(x)))
 
-The module needs libgradus.so and nothing else; NumPy only sees what tensors offer it. It takes the library named by
-the environment's GRADUS_LIBRARY, else the one installed with it, else the one that the system's loader finds. Errors
-of the library are raised as gradus.Error.
+The module needs only libgradus.so. It imports NumPy in Tensor.numpy() alone. The library is the
+file that the environment variable GRADUS_LIBRARY names; if it is not set, the library installed
+with this module; if there is none, the library that the system's loader finds. Errors of the
+library are raised as gradus.Error.
 """
 import contextlib
 import ctypes
@@ -24,7 +25,7 @@ _NAMES = ("float32", "float64", "int64", "bool")
 
 
 class Error(Exception):
-    """An error of the library; its text opens with the operation."""
+    """An error of the library, with its message."""
 
 
 class _Array(ctypes.Structure):
@@ -38,7 +39,8 @@ class _GenerateOptions(ctypes.Structure):
 
 
 def _installed():
-    """The installed library for this processor's level, as the system's loader would choose it, or None."""
+    """Returns the path of the installed library for this processor's x86-64 level, as the system's
+    loader would choose it, or None if there is none."""
     lib = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     flags = set()
     with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as f:
@@ -96,14 +98,15 @@ def _call(name, *arguments):
 
 
 def _made(name, *arguments):
-    """Calls a function whose last argument receives a handle, and returns it; None if that is null."""
+    """Calls a function whose last argument receives a handle. Returns the handle, or None if it is
+    null."""
     out = c_void_p()
     _call(name, *arguments, byref(out))
     return out.value
 
 
 class _Handle:
-    """Owns a handle of the library, freed with the object."""
+    """Owns a handle of the library, and frees it when this object is deleted."""
     _free = None
 
     def __init__(self, handle):
@@ -114,15 +117,15 @@ class _Handle:
             self._free(self._handle)
 
 
-# NumPy arrays whose memory tensors share and their interfaces, by a number. A NumPy scalar's memory lives only as long as
-# its interface.
+# The arrays whose memory tensors share, with their interfaces, by a number. A NumPy scalar's memory
+# lives only as long as its interface.
 _shared = {}
 _next_key = iter(range(1, sys.maxsize)).__next__
 _release = _release_type(lambda key: _shared.pop(key, None))
 
 
 def _described(array):
-    """The _Array of anything with NumPy's __array_interface__, and that interface."""
+    """Returns the _Array of an object with NumPy's __array_interface__, and this interface."""
     interface = getattr(array, "__array_interface__", None)
     if interface is None:
         raise TypeError(f"gradus: expected a Tensor or a NumPy array, got {type(array).__name__}")
@@ -148,8 +151,10 @@ def _described(array):
 
 
 class Tensor(_Handle):
-    """A tensor. Tensor(array) shares the array's memory, and numpy.asarray(tensor) the tensor's: what one writes the
-    other sees, and each keeps the memory alive. backward() does not notice such writes."""
+    """A tensor. Tensor(array) shares the memory of a NumPy array, and numpy.asarray(tensor) shares
+    the memory of a tensor: a write to one changes both, and each keeps the memory alive. Do not
+    write between an op and its backward(), which would compute with the changed values. The
+    operators + - * / @ accept tensors and NumPy arrays, but not Python numbers."""
     _free = _lib.gradus_tensor_free
 
     def __init__(self, array):
@@ -190,37 +195,39 @@ class Tensor(_Handle):
 
     @property
     def dtype(self):
-        """The elements' type: "float32", "float64", "int64" or "bool"."""
+        """The elements' type: "float32", "float64", "int64" or "bool". Any other type, such as that
+        of a loaded int8 weight, raises Error."""
         return _NAMES[self._array().dtype]
 
     def numpy(self):
-        """The tensor as a NumPy array, which shares its memory."""
+        """Returns a NumPy array that shares the tensor's memory."""
         import numpy
         return numpy.asarray(self)
 
     def item(self):
-        """The value of a tensor of one element."""
+        """Returns the value of a tensor of one element, as a float."""
         value = c_double()
         _call("tensor_item", self._handle, value)
         return value.value
 
     def reshape(self, *shape):
-        """The same elements in another shape; one size may be -1."""
+        """Returns a tensor with the same elements in another shape. The two may share memory. One
+        size may be -1: it is computed from the others."""
         return Tensor._of(_made("tensor_reshape", self._handle, (c_int64 * len(shape))(*shape), len(shape)))
 
     def requires_grad_(self, on=True):
-        """Sets whether gradients flow to this tensor."""
+        """Sets whether backward() computes the gradient of this tensor. Returns this tensor."""
         _call("tensor_requires_grad", self._handle, on)
         return self
 
     @property
     def grad(self):
-        """The accumulated gradient, or None."""
+        """The gradient that backward() has accumulated, or None."""
         handle = _made("tensor_grad", self._handle)
         return Tensor._of(handle) if handle else None
 
     def backward(self):
-        """Accumulates the gradients of this loss of one element."""
+        """Accumulates the gradients of this tensor, a loss of one element, and frees its graph."""
         _call("backward", self._handle)
 
     def __repr__(self):
@@ -245,30 +252,33 @@ def _tensor(x):
 
 
 def copy(array):
-    """A tensor with a copy of the array's elements."""
+    """Returns a tensor with a copy of the array's elements."""
     described, interface = _described(array)  # the interface keeps the memory alive during the call
     return Tensor._of(_made("tensor_copy", described))
 
 
 def op(name, *inputs):
-    """The result of an op of gradus_op in gradus/models/c/gradus.h, such as op("softmax", x)."""
+    """Returns the result of an op, for example op("softmax", x). The ops are listed at gradus_op in
+    gradus/models/c/gradus.h."""
     tensors = [_tensor(x) for x in inputs]
     handles = (c_void_p * len(tensors))(*(t._handle for t in tensors))
     return Tensor._of(_made("op", name.encode(), handles, len(tensors)))
 
 
 def cross_entropy(logits, targets):
-    """The mean cross entropy of logits (..., C) with targets int64 (...) or probabilities (..., C)."""
+    """Returns the mean cross entropy of logits (..., C) with targets, int64 (...) or probabilities
+    (..., C)."""
     return op("cross_entropy", logits, targets)
 
 
 def mse_loss(x, target):
-    """The mean squared difference."""
+    """Returns the mean squared difference of two tensors of one shape."""
     return op("mse_loss", x, target)
 
 
 class Module(_Handle):
-    """A model: a loaded folder or a Sequential."""
+    """A model that load() or Sequential() made. model(x) returns its output for x. Dropout is
+    active unless eval_mode() is on."""
     _free = _lib.gradus_module_free
 
     def __call__(self, x):
@@ -276,7 +286,8 @@ class Module(_Handle):
         return Tensor._of(_made("module_run", self._handle, x._handle))
 
     def parameters(self):
-        """The parameters by name; they share their memory with the model's."""
+        """Returns a dict of the parameters by name. They share memory with the model's
+        parameters."""
         count, name, found = c_int64(), c_char_p(), {}
         _call("module_parameter_count", self._handle, count)
         for i in range(count.value):
@@ -285,7 +296,8 @@ class Module(_Handle):
         return found
 
     def requires_grad_(self, on=True):
-        """Sets whether the parameters are trained."""
+        """Sets whether the parameters are trained. If `on` is False, also clears their
+        gradients."""
         _call("module_requires_grad", self._handle, on)
 
     def zero_grad(self):
@@ -297,13 +309,16 @@ class Module(_Handle):
         _call("module_save", self._handle, os.fsencode(path))
 
     def load(self, path):
-        """Reads the weights from a safetensors file."""
+        """Reads the weights from a safetensors file. Its names, shapes and element types must match
+        those of the model."""
         _call("module_load", self._handle, os.fsencode(path))
 
     def generate(self, prompt, on_token=None, **options):
-        """Continues the prompt, a list of token ids, and returns the new ones. Calls on_token(id) with each; if that
-        returns True the text ends. What on_token raises, KeyboardInterrupt too, ends the text and is raised here.
-        Options: tokens, temperature, top_k, top_p, seed, vocab, stop_token (gradus_generate_options)."""
+        """Continues the prompt, a list of token ids, and returns the new ids. Calls on_token(id)
+        with each new id; if on_token returns True, the text ends. If on_token raises an exception,
+        also a KeyboardInterrupt, the text ends and generate() raises this exception. The options
+        tokens, temperature, top_k, top_p, seed, vocab and stop_token are those of
+        gradus_generate_options in gradus/models/c/gradus.h."""
         settings, ids, raised = _GenerateOptions(), [], []
         _call("generate_defaults", settings)
         for name, value in options.items():
@@ -341,27 +356,31 @@ class Module(_Handle):
 
 
 class Sequential(Module):
-    """Layers applied one after the other, as described for gradus_sequential in gradus/models/c/gradus.h:
-    Sequential("linear 784 256, relu, dropout 0.1, linear 256 10")."""
+    """Layers applied one after the other, as described for gradus_sequential in
+    gradus/models/c/gradus.h: Sequential("linear 784 256, relu, dropout 0.1, linear 256 10")."""
 
     def __init__(self, layers):
         super().__init__(_made("sequential", layers.encode()))
 
 
 def load(folder):
-    """Loads a model folder: a GPT, a model of Llama's family or a ViT, gradus's own or Hugging Face's."""
+    """Returns the model in a folder that gradus or Hugging Face's transformers library wrote: a
+    GPT, a model of Llama's family or a ViT."""
     return Module(_made("load", os.fsencode(folder)))
 
 
 class Optimizer(_Handle):
-    """Updates a model's parameters: Optimizer(model, "adamw lr=3e-4 weight_decay=0.1"); see gradus_optimizer_new."""
+    """Updates a model's parameters: Optimizer(model, "adamw lr=3e-4 weight_decay=0.1"). The rules
+    and their options are listed at gradus_optimizer_new in gradus/models/c/gradus.h."""
     _free = _lib.gradus_optimizer_free
 
     def __init__(self, module, rule):
         super().__init__(_made("optimizer_new", module._handle, rule.encode()))
 
     def step(self, max_norm=0):
-        """Updates the parameters, with gradients scaled down to a global norm of max_norm if that is above 0."""
+        """Updates the parameters by their gradients. If max_norm is above 0, the update uses the
+        gradients scaled down to a global norm of at most max_norm; the stored gradients do not
+        change."""
         _call("optimizer_step", self._handle, max_norm)
 
     def zero_grad(self):
@@ -369,12 +388,14 @@ class Optimizer(_Handle):
         _call("optimizer_zero_grad", self._handle)
 
     def set_lr(self, lr):
-        """Sets the learning rate."""
+        """Sets the learning rate, from the next step on. For muon, `lr` is AdamW's learning rate,
+        and Muon's changes in proportion."""
         _call("optimizer_set_lr", self._handle, lr)
 
 
 class Tokenizer(_Handle):
-    """Text to token ids and back: Tokenizer(file or model folder)."""
+    """Converts text to token ids and back. Tokenizer(path) loads a tokenizer's file or the
+    tokenizer in a model's folder."""
     _free = _lib.gradus_tokenizer_free
 
     def __init__(self, path):
@@ -386,7 +407,8 @@ class Tokenizer(_Handle):
         return count.value
 
     def encode(self, text):
-        """The text's token ids, first those that begin every text."""
+        """Returns the token ids of the text, after those of the special tokens that the tokenizer
+        puts before every text, if any."""
         if "\0" in text:
             raise ValueError("encode: the text has a character 0, which ends a C string")
         text, count = text.encode(), c_int64()
@@ -396,7 +418,7 @@ class Tokenizer(_Handle):
         return list(ids)
 
     def decode(self, ids):
-        """The text of token ids; bytes that are not UTF-8 become U+FFFD."""
+        """Returns the text of token ids. Bytes that are not UTF-8 become U+FFFD."""
         given, size = (c_int64 * len(ids))(*ids), c_int64()
         _call("tokenizer_decode", self._handle, given, len(ids), None, 0, size)
         text = ctypes.create_string_buffer(size.value + 1)
@@ -405,18 +427,18 @@ class Tokenizer(_Handle):
 
 
 def set_threads(n):
-    """Sets the number of threads that ops use."""
+    """Sets the number of threads that ops use, 1 to 1024."""
     _call("set_threads", n)
 
 
 def seed(number):
-    """Seeds this thread's random numbers: initial weights, dropout."""
+    """Seeds this thread's random number generator, which draws initial weights and dropout."""
     _call("seed", number)
 
 
 @contextlib.contextmanager
 def no_grad():
-    """with no_grad(): no gradients are recorded on this thread."""
+    """In the block of `with no_grad():`, ops on this thread record no gradients."""
     before = _lib.gradus_grad_mode(0)
     try:
         yield
@@ -426,7 +448,8 @@ def no_grad():
 
 @contextlib.contextmanager
 def eval_mode():
-    """with eval_mode(): layers on this thread behave as in evaluation; dropout is off."""
+    """In the block of `with eval_mode():`, layers on this thread behave as in evaluation: dropout
+    is off."""
     before = _lib.gradus_eval_mode(1)
     try:
         yield

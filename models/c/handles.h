@@ -1,5 +1,6 @@
 #pragma once
-// The structs behind the C interface's handles, and the helpers that report its errors.
+// The structs behind the C interface's handles, and helpers of its functions: for errors, and for
+// the texts that describe layers and optimisers. Internal: no public header includes this file.
 
 #include <memory>
 
@@ -63,11 +64,10 @@ inline void hand_out(Tensor value, gradus_tensor** out) {
 }
 
 /// The parsed description of a layer or an optimiser: a name, numbers and options of the form
-/// NAME=NUMBER, for example "conv2d 3 16 3 padding=1". The constructor throws Error if there is
-/// no name, and on a word that is none of these. check_used() throws Error on an option that was
-/// not read. Messages begin with `op`.
+/// NAME=NUMBER, for example "conv2d 3 16 3 padding=1". Messages of its Errors begin with `op`.
 class Spec {
  public:
+  /// Throws Error if there is no name, or if a later word is neither a number nor an option.
   Spec(const char* op, const std::string& text);
   const std::string& name() const { return name_; }
   /// Throws Error unless there are exactly `count` numbers.
@@ -75,10 +75,12 @@ class Spec {
   double number(size_t i) const { return numbers_[i]; }
   /// Returns number i. Throws Error unless it is an integer.
   int64_t size(size_t i) const;
-  /// Sets `value` if the option is given.
+  /// Sets `value` if the option is given. Throws Error if the option's number is not an integer for
+  /// an int64_t, or is not 0 or 1 for a bool.
   void read(const char* option, double& value);
   void read(const char* option, int64_t& value);
   void read(const char* option, bool& value);
+  /// Throws Error if an option was given that read() has not read, or was given twice.
   void check_used() const;
 
  private:

@@ -35,7 +35,7 @@ gradus_module load_any(const char* folder) {
              ", got ", kind);
 }
 
-/// Copies at most `capacity` elements to `to`, and their whole number to `count`.
+/// Copies at most `capacity` elements of `values` to `to`, and writes values.size() to `count`.
 template <class Values, class T>
 void give(const char* op, const Values& values, T* to, int64_t capacity, int64_t* count) {
   core::check(capacity == 0 || (capacity > 0 && to), op, ": expected room for ", capacity,

@@ -82,7 +82,7 @@ namespace {
 
 using Layer = std::function<Tensor(const Tensor&)>;
 
-/// Layers whose kinds are known when the program runs; otherwise as nn::Sequential.
+/// The same as nn::Sequential, for layers that are described by a text.
 class Layers : public nn::Module {
  public:
   explicit Layers(const std::string& text) {

@@ -32,7 +32,7 @@ class BatchOrder {
   /// Returns the number of batches per epoch.
   int64_t batches() const;
   /// Returns the row indices of batch i (from 0) of an epoch: (b) int64. Throws Error if there is
-  /// no such batch.
+  /// no such batch, and unless 0 <= epoch < 2^31.
   Tensor rows(int64_t epoch, int64_t i) const;
 
  private:
@@ -68,7 +68,8 @@ class Batches {
 
   /// Returns the number of batches per epoch.
   int64_t size() const { return order_.batches(); }
-  /// Returns batch `step`, counted from 0 across consecutive epochs.
+  /// Returns batch `step`, counted from 0 across consecutive epochs. Throws Error unless
+  /// 0 <= step < 2^31 * size().
   Batch at(int64_t step) const { return batch(step / size(), step % size()); }
 
   /// The batches of one epoch, as a range.

@@ -34,8 +34,8 @@ class Draws {
 
 constexpr int64_t max_rows = 1 << 16, max_indices = 1 << 16, max_steps = int64_t{1} << 32;
 
-/// Arguments of the random_batch methods: the split, the number of rows, the seed, and the position
-/// in the run.
+/// Arguments of the random_batch methods: the split, the number of rows, the seed, the training
+/// step, and the index of the batch within the step.
 struct BatchPosition {
   Split split;
   int64_t batch;
@@ -46,8 +46,8 @@ struct BatchPosition {
 /// Returns the key of a random batch. The key's seed encodes at.seed and the split, and its counter
 /// encodes the step and the index. Row i of the batch is drawn from philox(key, i). Throws Error
 /// unless 1 <= batch <= max_rows, 0 <= step < max_steps and 0 <= index < max_indices. The message
-/// begins with `op` and calls the rows `rows`, for example "windows". Different rows with the same
-/// seed and split never share a counter.
+/// begins with `op` and calls the rows `rows`, for example "windows". Rows of one seed and split
+/// that differ in step, index or i never share a counter.
 inline RandomKey batch_key(const char* op, const char* rows, const BatchPosition& at) {
   const auto& [split, batch, seed, step, index] = at;
   core::check(batch >= 1 && batch <= max_rows, op, ": expected a batch of 1 to ", max_rows, " ",
@@ -59,7 +59,7 @@ inline RandomKey batch_key(const char* op, const char* rows, const BatchPosition
           (static_cast<uint64_t>(step) << 32) + (static_cast<uint64_t>(index) << 16)};
 }
 
-/// Returns a random integer in [0, n) for one row of the batch with this key.
+/// Returns a random integer in [0, n), for n >= 1, for one row of the batch with this key.
 inline int64_t row_choice(RandomKey key, int64_t row, int64_t n) {
   const auto words = philox(key, static_cast<uint64_t>(row));
   const uint64_t wide = (static_cast<uint64_t>(words[0]) << 32) | words[1];

@@ -44,7 +44,8 @@ class Prefetch {
  public:
   using Make = std::function<Batch(int64_t step, int64_t index)>;  ///< makes one batch
 
-  /// Throws Error if `make` is empty, `order` is out of range or no thread can be started.
+  /// Starts the thread. Throws Error if `make` is empty or no thread can be started, and unless
+  /// order.per_step >= 1, 0 <= order.first < order.per_step and order.stride >= 1.
   explicit Prefetch(Make make, const BatchOrder& order = {})
       : make_(std::move(make)), order_(order) {
     core::check(make_ != nullptr, "Prefetch: expected a function");

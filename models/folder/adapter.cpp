@@ -57,8 +57,8 @@ void check_plain(const std::string& path, const json& config) {
     check(!init.starts_with(kind), path, ": init_lora_weights: ", init, " changes the base model");
 }
 
-/// Returns config[key][name], where key holds numbers by names of layers or endings of them: that
-/// of the first that fits, as in PEFT, or `usual` if none does.
+/// Returns the number of layer `name` in the object config[key]. Its keys are names of layers or
+/// ends of such names; as in PEFT, the first key that fits counts. Returns `usual` if none fits.
 double pattern_in(const std::string& path, const ordered_json& config, const char* key,
                   const std::string& name, double usual) {
   const ordered_json patterns = config.value(key, ordered_json());

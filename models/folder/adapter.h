@@ -1,7 +1,7 @@
 #pragma once
-// Saves and loads the low-rank updates (LoRA) of a model as a folder in PEFT's format:
-// adapter_config.json and adapter_model.safetensors. The folder does not contain the weights for
-// which the updates were trained.
+// Saves and loads the low-rank updates (LoRA) of a model as a folder in the format of Hugging
+// Face's PEFT library: adapter_config.json and adapter_model.safetensors. The folder does not
+// contain the weights for which the updates were trained.
 
 #include <string>
 

@@ -16,7 +16,7 @@ namespace gradus::models {
 /// Writes a checkpoint to a safetensors file, atomically: a crash leaves either the old file or the
 /// new one. The checkpoint contains the states of the model and of the optimiser, the random state
 /// of the calling thread, `metadata` and, if `average` is not null, the state of the weight
-/// average. The metadata's key "random" is reserved for the random state.
+/// average. The random state replaces an entry "random" of the metadata.
 void save_checkpoint(const std::string& path, const nn::Module& model,
                      const optim::Optimizer& optimizer,
                      const std::map<std::string, std::string>& metadata,
@@ -29,7 +29,7 @@ class Checkpoint {
   /// The checksum detects any flipped bit. In older checkpoints, which have no checksum, damage to
   /// the elements of tensors is not detected.
   explicit Checkpoint(const std::string& path);
-  /// Returns the metadata passed to save_checkpoint, and the entry "random".
+  /// Returns the metadata passed to save_checkpoint, and the entry "random", the random state.
   const std::map<std::string, std::string>& metadata() const { return file_.metadata; }
   /// Restores the model, the optimiser, the weight average if it is not null, and the random state
   /// of the calling thread. If something does not fit, changes nothing and throws Error, which

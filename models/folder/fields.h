@@ -39,7 +39,7 @@ struct Field {
   std::string name, meaning;   ///< name in files and flags; description in --help
   Value value;                 ///< points to a member of the struct
   double least = 0, most = 0;  ///< limits of an int64_t or a double, both inclusive
-  bool optional = false;       ///< whether files may lack the field, whose value is then `initial`
+  bool optional = false;       ///< whether files may lack the field; its value is then `initial`
   std::string initial = {};    ///< initial value as text; if empty, add() uses the current value
 
   /// Returns the value as text, for example 4, 0.5, true or gelu.
@@ -80,7 +80,7 @@ class Fields {
   /// Adds the fields of another struct.
   void append(const Fields& other);
   /// Makes read_json() accept files of earlier versions, in which the field `name` was called
-  /// `earlier`. `now` maps the old values of the field to the present ones.
+  /// `earlier`. `now` maps the old values of the field, all strings, to its present values.
   void renamed(const std::string& name, const std::string& earlier,
                std::map<std::string, std::string> now);
 
@@ -94,8 +94,8 @@ class Fields {
   /// Returns the fields as a JSON object, on one line or with one line per field.
   std::string to_json(bool lines = false) const;
   /// Sets the values from a JSON object. If an entry is of another type, outside its limits or
-  /// unknown, or if the entry of a field that is not optional is missing, changes nothing and
-  /// throws Error. The message begins with `where` and names the entry.
+  /// unknown, if the entry of a field that is not optional is missing, or if `json` is not a JSON
+  /// object, changes nothing and throws Error. The message begins with `where` and names the entry.
   void read_json(const std::string& where, const std::string& json) const;
 
  private:

@@ -15,7 +15,7 @@ bool file_exists(const std::string& path);
 void create_folder(const char* op, const std::string& dir);
 
 /// Returns the content of a JSON file. Throws Error, naming the file, if it cannot be read or if
-/// parse_json() rejects its content.
+/// parse_json() (core/files/json.h) rejects its content.
 nlohmann::json read_json(const std::string& path);
 /// Does the same as read_json(), and also throws Error if the content is not a JSON object.
 nlohmann::json read_json_object(const std::string& path);

@@ -16,7 +16,7 @@ struct TextInfo {
   /// "bos_token", "eos_token", "unk_token" and "pad_token": names of the tokenizer's special
   /// tokens.
   std::map<std::string, std::string> token_names = {};
-  std::string chat_template = "";  ///< in Jinja; see find_chat_template()
+  std::string chat_template = "";  ///< in Jinja; see find_chat_template() in chat_template.h
   bool operator==(const TextInfo&) const = default;
 };
 

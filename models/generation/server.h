@@ -17,11 +17,13 @@ namespace gradus::models {
 /// bfloat16 or int8, or with products in bfloat16.
 class Server {
  public:
-  /// Serves at most `rows` texts at a time. The model must outlive the server.
+  /// Serves at most `rows` texts at a time; throws Error if rows < 1. The model must outlive the
+  /// server.
   explicit Server(const GPT& model, int64_t rows = 32);
   /// Adds a request and returns its number: 0, 1, 2, and so on. step() calls options.on_token and
-  /// options.stop_if, and appends to options.log_probabilities. options.held is ignored. Throws
-  /// Error if the prompt or an option is invalid; an invalid logit_bias makes step() throw instead.
+  /// options.stop_if, and appends to *options.log_probabilities, which must exist until the request
+  /// is finished or cancelled. options.held is ignored. Throws Error if the prompt or an option is
+  /// invalid; an invalid logit_bias makes step() throw instead.
   int64_t add(const std::vector<int64_t>& prompt, const GenerateOptions& options = {});
   /// Samples a token for each text that has a row. Then starts waiting requests in free rows: reads
   /// each prompt and samples the first token. Returns false if all requests are finished. If step()
@@ -51,7 +53,8 @@ class Server {
 };
 
 /// Continues all prompts with one Server, at most `rows` at a time, and returns the new tokens of
-/// each. options[i] belongs to prompts[i].
+/// each. options[i] belongs to prompts[i]. Throws Error if Server does, or unless there are as many
+/// options as prompts.
 std::vector<std::vector<int64_t>> generate_all(const GPT& model,
                                                const std::vector<std::vector<int64_t>>& prompts,
                                                const std::vector<GenerateOptions>& options,

@@ -37,7 +37,7 @@ Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear
 
 Tensor LoraUpdate::weight() const { return matmul(b, a) * scale(); }
 
-/// What reaches the linear layers of a module.
+/// Reads and changes the linear layers of a module, as a friend of Module.
 struct Lora {
   using Registry = Module::Registry;
   struct Layer {
@@ -56,7 +56,7 @@ struct Lora {
       if (entry.child)
         collect(*entry.child, prefix.empty() ? entry.name : prefix + '.' + entry.name, out);
   }
-  /// Each linear layer once.
+  /// Returns each linear layer once, under its first name.
   static std::vector<Layer> layers(const Module& model) {
     std::vector<Layer> found;
     collect(*model.registry_, "", found);
@@ -67,7 +67,7 @@ struct Lora {
     std::erase_if(found, [](const Layer& l) { return !l.registry->update; });
     return found;
   }
-  /// The layers whose weights the updates can be added to. Throws as merge_lora does.
+  /// Returns the layers that have an update. Throws the errors of merge_lora().
   static std::vector<Layer> mergeable(const Module& model) {
     const std::vector<Layer> found = updated(model);
     check(!found.empty(), "merge_lora: the model has no updates");
@@ -120,7 +120,7 @@ std::vector<Lora::Layer> Lora::chosen(const Module& model, const LoraOptions& op
 }
 
 namespace {
-/// The dtype of a layer's updates.
+/// Returns the dtype of the update of a layer with this weight.
 Dtype update_dtype(const Tensor& weight) {
   return is_compressed(weight.dtype()) ? float32 : weight.dtype();
 }

@@ -10,7 +10,7 @@ namespace gradus::nn {
 struct LoraOptions {
   int64_t rank = 8;    ///< r, the rank of the updates
   double alpha = 16;   ///< updates are multiplied by alpha / rank
-  double dropout = 0;  ///< probability of dropping an input of an update, in training mode
+  double dropout = 0;  ///< dropout probability of the updates' inputs, in [0, 1)
   /// Regular expressions that select linear layers by name. Each must match the whole name or the
   /// end of the name after a dot, for example "attn.qkv" or "blocks.[0-3].mlp.*". If there are
   /// none, add_lora() selects all hidden layers: those constructed with LinearOptions::hidden (the
@@ -41,8 +41,8 @@ struct LoraUpdate {
 Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear& layer,
                             bool is_gated);
 
-/// Freezes all parameters of a trained model, and adds to each selected Linear layer an update that
-/// is trained instead:
+/// Freezes all parameters of a trained model, including earlier updates, and adds to each selected
+/// Linear layer an update that is trained instead:
 ///   y = x W^T + bias + (alpha / rank) (x A^T) B^T
 /// A (rank, in) and B (out, rank) become parameters of the layer: lora_A.weight and lora_B.weight.
 /// A is initialised like the weight of a Linear, and B is 0, so the outputs do not change at first.
@@ -53,9 +53,10 @@ Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear
 void add_lora(Module& model, const LoraOptions& options = {});
 
 /// Freezes all parameters and adds a copy of each given update to the linear layer of that name, to
-/// be trained further. Ranks may differ. Throws Error, with nothing changed, if there is no linear
-/// layer of a given name, if a layer already has an update or is given two, or if the shapes of an
-/// update do not fit.
+/// be trained further. A copy has the dtype of the layer's inputs. Ranks may differ. Names are
+/// those of linear_layers(). Throws Error, with nothing changed, if there is no linear layer of a
+/// given name, if a layer already has an update or is given two, or if the shapes of an update do
+/// not fit.
 void add_lora_updates(Module& model,
                       const std::vector<std::pair<std::string, LoraUpdate>>& updates);
 
@@ -68,8 +69,8 @@ void merge_lora(Module& model);
 /// Throws the same errors as merge_lora().
 NamedTensors merged_state_dict(const Module& model);
 
-/// Returns the name of each linear layer of a model and the shape of its weight. A layer with several
-/// names has the first of them.
+/// Returns the name of each linear layer of a model and the shape of its weight. A layer with
+/// several names is listed once, under its first name.
 std::vector<std::pair<std::string, Shape>> linear_layers(const Module& model);
 /// Returns the updates in a model, each with the name of its layer.
 std::vector<std::pair<std::string, LoraUpdate>> lora_updates(const Module& model);

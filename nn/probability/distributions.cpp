@@ -22,7 +22,8 @@ Shape check_value(const char* op, const Tensor& value, Dtype dtype, const Shape&
   return broadcast_shapes(op, value.shape(), shape);
 }
 
-/// sample_shape + shape, for an op whose tensors have `more` axes after these.
+/// Returns sample_shape + shape. Throws Error if this shape, followed by `more` further axes, has
+/// too many axes.
 Shape joined(const char* op, const Shape& sample_shape, const Shape& shape, int more = 0) {
   check(sample_shape.size() + shape.size() + more <= max_rank, op, ": samples ", sample_shape,
         " of a distribution of shape ", shape, " have too many axes");
@@ -32,8 +33,9 @@ Shape joined(const char* op, const Shape& sample_shape, const Shape& shape, int 
   return both;
 }
 
-/// p x, where p's shape broadcasts to x's: a term of a mean under p. It is 0 where p is 0, whatever
-/// x is, and infinite where only x is; neither passes a gradient on.
+/// Returns p x, a term of a mean under p, where p's shape broadcasts to x's. The term is 0 where p
+/// is 0, whatever x is. Where p is not 0 and x is infinity, the term is infinity. No gradient flows
+/// through these elements.
 Tensor term(const Tensor& p, const Tensor& x) {
   const Tensor excluded = p == 0, infinite = (x == INFINITY) & !excluded;
   const Tensor product = p * masked_fill(x, infinite | excluded, 0);
@@ -111,8 +113,9 @@ Categorical Categorical::from_probabilities(const Tensor& probabilities) {
 
 Tensor Categorical::probabilities() const { return exp(log_probs); }
 
-// The inverse of the cumulative distribution function at a uniform number u: as many classes as
-// have F(c) <= u F(K - 1). Since u < 1, the last class of positive probability is never passed.
+// Inverts the cumulative distribution function F at a uniform number u: the sample is the number of
+// classes c with F(c) <= u F(K - 1). Since u < 1, no sample exceeds the last class of positive
+// probability.
 Tensor Categorical::sample(const Shape& sample_shape) const {
   const NoGrad no_grad;
   const Shape drawn = joined("Categorical::sample", sample_shape, shape(), 1);

@@ -37,7 +37,7 @@ struct Normal {
 struct Categorical {
   Tensor log_probs;  ///< log-probabilities of the classes, shape() + (K)
   /// Returns the distribution with p = softmax(logits) over the last axis of logits (..., K).
-  /// Logits may be -infinity, but not all of a row.
+  /// Logits must not be NaN or +infinity. They may be -infinity, but not all of a row.
   static Categorical from_logits(const Tensor& logits);
   /// Returns the distribution with p = probabilities / their sum over the last axis. probabilities
   /// (..., K) must be >= 0, and the sum of each row must be finite and > 0. An element that is 0
@@ -83,9 +83,10 @@ struct Bernoulli {
 };
 
 ///@{
-/// Returns the Kullback-Leibler divergence of p from q, the mean of log(p / q) under p, in the
-/// shape to which p.shape() and q.shape() broadcast. It is infinite where a value has probability 0
-/// under q but not under p.
+/// Returns the Kullback-Leibler divergence KL(p || q), the mean of log(p / q) under p, in the shape
+/// to which p.shape() and q.shape() broadcast. The divergence is infinite where a value has
+/// probability 0 under q but not under p. Throws Error if the dtypes or the numbers of classes
+/// differ.
 Tensor kl(const Normal& p, const Normal& q);
 Tensor kl(const Categorical& p, const Categorical& q);
 Tensor kl(const Bernoulli& p, const Bernoulli& q);

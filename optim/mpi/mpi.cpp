@@ -32,7 +32,7 @@ double seconds_since(Clock::time_point start) {
 // Tags of messages: data; "which call are you in?", its answer; "I have failed".
 enum Tag { data = 1, question, answer, failure };
 
-/// What a rank answers.
+/// A rank's answer to a question.
 struct State {
   int64_t call = 0;     // number of its last call
   int64_t waiting = 0;  // 1 in that call, 0 after it
@@ -45,7 +45,7 @@ constexpr double time_to_answer = 2, time_to_report = 3;
 constexpr size_t short_message = 60 << 10;
 /// Bytes per message on one machine. MPI counts them in an int.
 constexpr size_t long_message = 1 << 30;
-/// How many deadlines a rank that answers has.
+/// Number of deadlines after which a rank is given up although it answers.
 constexpr int deadlines_of_the_living = 10;
 
 void check_mpi(int status, const char* what) {
@@ -56,8 +56,8 @@ void check_mpi(int status, const char* what) {
   core::fail("MPI: ", what, ": ", std::string(text, static_cast<size_t>(length)));
 }
 
-/// Yields, then sleeps longer and longer: a rank that waits leaves the processor to those that
-/// compute.
+/// Yields, then sleeps for longer and longer times, so that a waiting rank leaves the processor to
+/// ranks that compute.
 class Pause {
  public:
   void operator()() {
@@ -74,7 +74,7 @@ struct Transfers {
   std::vector<MPI_Request> requests;
   std::vector<int> ranks;
 
-  /// In messages of at most `most` bytes.
+  /// Receives `bytes` in messages of at most `most` bytes.
   void receive(WritableBytes bytes, int from, size_t most) {
     each_piece(bytes, from, most, [&](WritableBytes piece, MPI_Request* request) {
       return MPI_Irecv(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, from, data,
@@ -93,7 +93,7 @@ struct Transfers {
     check_mpi(MPI_Testall(n, requests.data(), &all, MPI_STATUSES_IGNORE), "receiving");
     return all != 0;
   }
-  /// The ranks that have not sent or not received all.
+  /// Returns the ranks that have not yet sent or received all of their data.
   std::vector<int> missing() {
     std::vector<int> found;
     for (size_t i = 0; i < requests.size(); ++i) {
@@ -118,8 +118,9 @@ struct Transfers {
   }
 };
 
-/// What the thread that initialises and finalises MPI shares with the communicator. Both calls wait
-/// for all ranks, perhaps for ever: the communicator then leaves the thread to itself.
+/// The state that the communicator shares with the thread that initialises and finalises MPI. Both
+/// of these calls wait for all ranks, perhaps for ever: after a time limit, the communicator
+/// detaches the thread.
 struct Phases {
   std::mutex mutex;
   std::condition_variable changed;
@@ -218,7 +219,7 @@ MpiCommunicator::~MpiCommunicator() {
   try {
     if (!failed_) all_gather(*this, "", "its end");
   } catch (const Error&) {
-    // This rank's work is done, whatever has become of the others.
+    // This rank has finished its work, even if another rank has failed.
   }
   end_mpi();
   // mpirun ends all ranks when the first one has ended: leave the rank at fault time to report it.
@@ -282,7 +283,7 @@ void MpiCommunicator::share_processors() {
   threads_ = std::max(1, CPU_COUNT(&set) / sharing);
 }
 
-/// Bytes per message between this rank and another one: the same on both.
+/// Returns the number of bytes per message between this rank and another, the same on both ranks.
 size_t MpiCommunicator::message_size(int other) const {
   if (hosts_.empty()) return short_message;
   const bool near = hosts_[static_cast<size_t>(other)] == hosts_[static_cast<size_t>(rank_)];
@@ -366,7 +367,7 @@ bool MpiCommunicator::abort() noexcept {
   const std::lock_guard lock(mutex_);
   failed_ = true;
   if (told_) return !other_failed_;
-  // If all ranks meet the same error, rank 0 reports it: the others give it time to.
+  // If all ranks meet the same error, rank 0 reports it: the other ranks wait for its report.
   told_ = true;
   const Clock::time_point start = Clock::now();
   int reported = 0;
@@ -385,8 +386,8 @@ bool MpiCommunicator::abort() noexcept {
   return !other_failed_;
 }
 
-/// Called when a wait has reached its deadline: whether the data has come after all, or all ranks
-/// answer and one of them is not waiting.
+/// Called when a wait has reached its deadline. Returns whether the data has arrived by now, or
+/// whether all other ranks answer and at least one of them is not waiting.
 bool MpiCommunicator::others_live(Transfers& transfers, const std::string& what) {
   {
     const std::lock_guard lock(mutex_);
@@ -401,8 +402,9 @@ bool MpiCommunicator::others_live(Transfers& transfers, const std::string& what)
                      [](const auto& a) { return a.second.waiting == 0; });
 }
 
-/// The ranks to name: those that answer no question, first of all those among `missing`; if all
-/// answer, those in the earliest call.
+/// Returns the ranks to name in the message: of the ranks that do not answer, those in `missing`,
+/// or all if none is in `missing`. If all ranks answer, returns those that lag behind in the
+/// earliest call, or `missing` if no rank lags behind.
 std::vector<int> MpiCommunicator::at_fault(const std::vector<int>& missing) const {
   std::vector<int> silent, silent_and_missing, earliest;
   int64_t first_call = state_.call;

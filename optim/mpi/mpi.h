@@ -10,19 +10,19 @@ namespace gradus::optim {
 
 /// Options of mpi_communicator.
 struct MpiOptions {
-  /// Time limit of every call. It is ten times as long if all ranks still respond but some are busy
-  /// (computing or writing).
+  /// Time limit of every all_to_all(). The limit is ten times as long if all ranks still respond
+  /// but some are busy (computing or writing).
   double deadline_seconds = 60;
   /// Time limit for all ranks to start, if longer than deadline_seconds. If the limits of the ranks
   /// differ, the rank whose limit expires first reports the failure.
   double start_seconds = 0;
-  /// Called repeatedly during a wait. `what` describes the data; `ranks` are those that have not
-  /// yet sent or received all of it.
+  /// Called repeatedly during a wait, on the thread that waits. `what` describes the data; `ranks`
+  /// lists the ranks that have not yet sent or received all of the data.
   std::function<void(const std::string& what, const std::vector<int>& ranks)> while_waiting = {};
 };
 
 /// Initialises MPI and returns a communicator of all MPI processes. A process may call this only
-/// once. Throws Error if not all processes start in time.
+/// once. Throws Error if MPI was initialised before, or if not all processes start in time.
 ///
 /// When a wait reaches its time limit, the waiting rank asks every other rank which call that rank
 /// has reached. If the waiting ranks then give up (see deadline_seconds), one of them throws Error,
@@ -39,6 +39,6 @@ std::unique_ptr<Communicator> mpi_communicator(const MpiOptions& options = {});
 }  // namespace gradus::optim
 
 /// Returns mpi_communicator(options), for programs that load the library with dlopen. The caller
-/// deletes it.
+/// owns the communicator and must delete it.
 extern "C" gradus::optim::Communicator* gradus_mpi_communicator(
     const gradus::optim::MpiOptions& options);

@@ -9,12 +9,12 @@
 namespace gradus::optim {
 
 namespace {
-/// What the ranks of one process share.
+/// The state that the ranks of one process share.
 struct Board {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<const std::vector<SentPieces>*> sent;  // by rank: what it sends in the current call
-  std::vector<int64_t> posted, taken;                // by rank: calls begun, and those all read
+  std::vector<int64_t> posted, taken;                // by rank: calls begun; calls read completely
   int failed = -1;                                   // the rank that failed first, or -1
   explicit Board(size_t size) : sent(size), posted(size), taken(size) {}
 };
@@ -40,14 +40,14 @@ class LocalCommunicator : public Communicator {
       for (size_t i = 0; i < receive.size(); ++i)
         if (i != own) copy((*board_->sent[i])[own], receive[i], i, what);
     } catch (const Error&) {
-      // Before the lock is given up: nobody may read what this rank sends any more.
+      // Set before the lock is released: other ranks must no longer read what this rank sends.
       board_->failed = rank_;
       board_->changed.notify_all();
       throw;
     }
     ++board_->taken[own];
     board_->changed.notify_all();
-    wait_for(lock, board_->taken, what);  // until then others read what this rank sends
+    wait_for(lock, board_->taken, what);  // until then, others read this rank's data
   }
 
   bool abort() noexcept override {

@@ -24,9 +24,9 @@ using SentPieces = std::vector<std::span<const std::byte>>;
 using ReceivedPieces = std::vector<std::span<std::byte>>;
 
 /// Connects the ranks of a run, which train copies of one model. All ranks must make the same calls
-/// of all_to_all(), or of functions that use it, in the same order. A rank may make them from one
-/// thread at a time; abort() may be called at any time. After an Error, all_to_all() must not be
-/// called again.
+/// of all_to_all(), or of functions that use all_to_all(), in the same order. Each rank may make
+/// these calls from one thread at a time; abort() may be called at any time, on any thread. After
+/// an Error, all_to_all() must not be called again.
 class Communicator {
  public:
   Communicator() = default;
@@ -40,11 +40,12 @@ class Communicator {
   /// processors.
   virtual int threads() const = 0;
 
-  /// Sends the pieces send[i] to each other rank i, and fills the pieces receive[i] with what rank
-  /// i sends to this rank. Both sides must agree on the number of bytes of each piece. Empty pieces
-  /// are not sent. `what` names the data in messages, for example "the gradients of step 7". Throws
-  /// Error, naming at least one rank at fault, if another rank has not sent its data within the
-  /// time limit. Throws OtherRankFailed if another rank reports an error first.
+  /// Sends the pieces send[i] to each other rank i, and fills the pieces receive[i] with the data
+  /// that rank i sends to this rank. `send` and `receive` have one entry per rank; this rank's own
+  /// entries are ignored. Both sides must agree on the number of pieces and the number of bytes of
+  /// each piece, which may be 0. `what` names the data in messages, for example "the gradients of
+  /// step 7". Throws Error, naming at least one rank at fault, if another rank has not sent its
+  /// data within the time limit. Throws OtherRankFailed if another rank reports an error first.
   virtual void all_to_all(const std::vector<SentPieces>& send,
                           const std::vector<ReceivedPieces>& receive, const std::string& what) = 0;
   /// Makes the all_to_all() calls of other ranks throw OtherRankFailed, now and later. A call whose
@@ -53,10 +54,12 @@ class Communicator {
   virtual bool abort() noexcept = 0;
 };
 
-/// Returns the strings `own` of all ranks, in the order of the ranks.
+/// Returns the strings `own` of all ranks, in the order of the ranks. All ranks must call it;
+/// `what` and the errors are those of Communicator::all_to_all.
 std::vector<std::string> all_gather(Communicator& communicator, const std::string& own,
                                     const std::string& what);
-/// Copies `data` of rank 0 to `data` on all other ranks. Its size must be the same on all ranks.
+/// Copies `data` of rank 0 to `data` on all other ranks. All ranks must call it with `data` of the
+/// same size; `what` and the errors are those of Communicator::all_to_all.
 void broadcast(Communicator& communicator, std::span<std::byte> data, const std::string& what);
 
 /// Throws Error on rank 0 and OtherRankFailed on the other ranks, so that the message is reported

@@ -91,8 +91,8 @@ void DataParallel::copy_from_rank_0() {
   }
 }
 
-/// Groups the parameters, last first since backward completes those first, into buckets of one
-/// dtype.
+/// Groups the parameters into buckets of one dtype, from the last parameter to the first, because
+/// backward completes the gradients of the last parameters first.
 void DataParallel::make_buckets(int64_t bucket_bytes) {
   bucket_of_.assign(params_.size(), 0);
   for (size_t i = params_.size(); i-- > 0;) {
@@ -155,7 +155,8 @@ void DataParallel::backward(const Tensor& loss, bool last, const std::string& wh
   for (Bucket& bucket : buckets_) bucket.gradients.clear();
 }
 
-/// Called before backward stores the parameter's gradient: takes the one that it has stored before.
+/// Called before backward stores the gradient of `param`. Takes the gradient of the previous such
+/// parameter, which backward has stored by now.
 void DataParallel::on_gradient(size_t param) {
   if (arriving_ >= 0) take(static_cast<size_t>(arriving_));
   arriving_ = static_cast<ptrdiff_t>(param);
@@ -170,7 +171,8 @@ void DataParallel::take(size_t param) {
   ++bucket.ready;
 }
 
-/// Gives the thread the buckets that are complete, or all, in the order that all ranks share.
+/// Passes to the thread the buckets whose gradients are complete, or all buckets if `all`. The
+/// order is the same on all ranks.
 void DataParallel::send_ready(bool all) {
   const size_t before = sent_;
   while (sent_ < buckets_.size() && (all || buckets_[sent_].ready == buckets_[sent_].params.size()))
@@ -285,7 +287,7 @@ size_t DataParallel::part_bytes(const Bucket& b, size_t rank) const {
   return bytes;
 }
 
-/// The slices of the parameters in a rank's part of the bucket.
+/// Returns the slices of the parameters in a rank's part of the bucket.
 std::vector<DataParallel::Slice> DataParallel::slices(const Bucket& b, size_t rank) const {
   const int64_t n = b.begins.back(), ranks = communicator_.size();
   const int64_t begin = n * static_cast<int64_t>(rank) / ranks,
@@ -299,7 +301,7 @@ std::vector<DataParallel::Slice> DataParallel::slices(const Bucket& b, size_t ra
   return found;
 }
 
-/// For each rank, which of the bucket's gradients it has.
+/// Returns, for each rank and each gradient of the bucket, whether the rank has the gradient.
 std::vector<std::vector<char>> DataParallel::gather_present(const Bucket& b) {
   std::vector<char> own;
   for (const Tensor& g : b.gradients) own.push_back(g.defined());

@@ -15,7 +15,8 @@ namespace gradus::optim {
 class ShardedOptimizer : public Optimizer {
  public:
   /// Divides the parameters so that the shares have about the same number of elements, without
-  /// splitting a parameter. `communicator` must outlive this object.
+  /// splitting a parameter. `communicator` must outlive this object. Throws Error if `optimizer` is
+  /// null or is already sharded.
   ShardedOptimizer(std::unique_ptr<Optimizer> optimizer, Communicator& communicator);
 
   std::vector<Tensor> parameters() const override { return optimizer_->parameters(); }
@@ -26,7 +27,7 @@ class ShardedOptimizer : public Optimizer {
   void gather_state();
   /// On rank 0, between gather_state() and the next step() or load_state_dict(), returns the whole
   /// state, as the undivided optimiser would. Otherwise returns the state of this rank's share,
-  /// with undefined tensors for the rest.
+  /// with undefined tensors for the rest; numbers of updates are then current for this share only.
   NamedTensors state_dict() const override;
   /// Restores the state of this rank's share, and checks the shapes and dtypes of this share only.
   /// All ranks must pass the whole state.
@@ -42,7 +43,7 @@ class ShardedOptimizer : public Optimizer {
   std::unique_ptr<Optimizer> optimizer_;
   Communicator& communicator_;
   std::vector<std::vector<Tensor>> shares_;  // per rank: the parameters that it updates
-  NamedTensors whole_;
+  NamedTensors whole_;  // on rank 0 after gather_state(): the state of all shares
 };
 
 }  // namespace gradus::optim

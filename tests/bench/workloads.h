@@ -26,7 +26,7 @@ struct NamedWorkload {
                         ///< command line
 };
 
-/// How training steps are divided among ranks. Each rank runs `batches` batches per step. The
+/// The division of training steps among ranks. Each rank runs `batches` batches per step. The
 /// gradients are summed over all ranks.
 struct RankSetup {
   optim::Communicator* communicator = nullptr;  ///< null: one rank, one batch per step
@@ -34,6 +34,7 @@ struct RankSetup {
   bool shard_optimizer = false;                        ///< requires a communicator
   std::shared_ptr<optim::DataParallel> parallel = {};  ///< set by the training workload made last
 };
+/// Returns a reference to the setup that training workloads read when they are made.
 RankSetup& rank_setup();
 
 /// Returns a training step: zero_grad, loss(), backward and a step of AdamW, with clipping if

@@ -50,8 +50,8 @@ std::string join(const std::vector<std::string>& parts);
 /// If `ok` is false, prints the finding and aborts the process.
 void expect(bool ok, const std::string& finding);
 
-/// Calls read(bytes). If that throws Error about a checksum, calls read(repair(bytes)), because
-/// hostile files may have correct checksums.
+/// Calls read(bytes). If this call throws an Error about a checksum, calls read(repair(bytes)),
+/// because hostile files may have correct checksums.
 template <class Repair, class Read>
 void past_checksum(const std::string& bytes, Repair&& repair, Read&& read) {
   try {

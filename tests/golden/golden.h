@@ -22,7 +22,8 @@ class File {
       if (key == name) return true;
     return false;
   }
-  /// Returns the tensor with this name. A float32 or float64 tensor is converted to `dtype`.
+  /// Returns the tensor with this name. A float32 or float64 tensor is converted to `dtype`. Throws
+  /// Error if there is no tensor with this name.
   gradus::Tensor get(const std::string& name, gradus::Dtype dtype = gradus::float64) const {
     for (const auto& [key, tensor] : tensors_)
       if (key == name)
@@ -44,8 +45,8 @@ class File {
   gradus::NamedTensors tensors_;
 };
 
-/// Returns norm(actual - expected) / norm(expected), computed in float64. Throws Error if `actual`
-/// is undefined or the shapes differ.
+/// Returns norm(actual - expected) / norm(expected), computed in float64. Returns NaN if both
+/// tensors are 0. Throws Error if `actual` is undefined or the shapes differ.
 inline double difference(const gradus::Tensor& actual, const gradus::Tensor& expected) {
   gradus::core::check(actual.defined(), "golden: there is no result to compare");
   gradus::core::check(actual.shape() == expected.shape(), "golden: shapes differ: ", actual.shape(),

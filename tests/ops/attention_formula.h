@@ -12,7 +12,8 @@ using namespace gradus::core;
 
 inline constexpr double inf = std::numeric_limits<double>::infinity();
 
-/// Hides what the options hide from the scores (..., Tq, Tk), and adds their mask.
+/// Returns the scores (..., Tq, Tk) with -infinity where `causal`, `window` or a bool mask in the
+/// options hides a key from a query, plus the options' floating mask, if any.
 inline Tensor masked(Tensor scores, const AttentionOptions& o) {
   const int64_t Tq = scores.size(-2), Tk = scores.size(-1);
   if (o.causal) {
@@ -25,7 +26,8 @@ inline Tensor masked(Tensor scores, const AttentionOptions& o) {
   return scores + o.mask.to(scores.dtype());
 }
 
-/// Computes attention by the formula. `key` determines the dropout of the weights.
+/// Returns softmax(scale q k^T + mask) v, computed from basic ops. `key` determines the dropout of
+/// the weights.
 inline Tensor formula(const Tensor& q, const Tensor& k, const Tensor& v,
                       const AttentionOptions& o = {}, RandomKey key = {}) {
   const int64_t group = q.size(-3) / k.size(-3);
@@ -51,8 +53,8 @@ inline std::vector<Tensor> operands(const Sizes& s, Dtype dtype) {
           randn({s.batch, s.kv_heads, s.keys, s.value_dim}, dtype)};
 }
 
-/// Returns the largest difference() between the outputs and gradients of
-/// scaled_dot_product_attention and those of the formula.
+/// Returns the largest difference() (compare.h) between the outputs and gradients of
+/// scaled_dot_product_attention and those of formula().
 inline double fused_difference(const Sizes& sizes, const AttentionOptions& options, Dtype dtype) {
   constexpr uint64_t seed = 3;
   return difference(

@@ -7,9 +7,9 @@
 
 namespace gradus::testing {
 
-/// Returns |a - b| / |b|, with both as flat vectors, or |a - b| if |b| <= 1e-6. Equal
-/// infinities count as equal, and so do two NaNs. Returns infinity if shapes, dtypes, or elements
-/// that are not finite differ.
+/// Returns |a - b| / |b|, or |a - b| if |b| <= 1e-6, where |x| is the norm of x as a flat vector.
+/// Equal infinities count as equal, and so do two NaNs. Returns infinity if shapes, dtypes, or
+/// elements that are not finite differ.
 double relative_distance(const Tensor& a, const Tensor& b);
 
 /// Returns the inputs of the sample, drawn from the thread's generator.

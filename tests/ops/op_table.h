@@ -40,8 +40,9 @@ struct OpRow {
   std::vector<Sample> samples;     ///< small inputs, since each element's gradient is checked
   std::vector<Sample> large = {};  ///< inputs that need several chunks and remainder loops
   TensorFunction composed = {};    ///< the same function, composed of simpler ops
-  std::vector<BadCall> bad = {};
+  std::vector<BadCall> bad = {};   ///< calls that must throw
   bool differentiable = true;
+  /// Whether the op accepts inputs without elements. If so, `samples` must contain such an input.
   bool accepts_empty = true;
   double eps = 1e-6;  ///< step of central differences; larger for ops that round to float32
 };

@@ -1,12 +1,11 @@
 #pragma once
-// The operands that products in bfloat16 read, for comparisons in float64.
+// Rounds tensors as bfloat16 products round their operands, for comparisons in float64.
 
 #include "gradus/gradus.h"
 
 namespace gradus::testing {
 
-/// Rounds float64 numbers to float32 and on to bfloat16, if this build has such products. Returns
-/// float64.
+/// Returns x rounded to float32 and, if has_bfloat16_products(), further to bfloat16, as float64.
 inline Tensor rounded(const Tensor& x) {
   const Tensor narrow = x.to(float32);
   return (has_bfloat16_products() ? narrow.to(bfloat16).to(float32) : narrow).to(float64);

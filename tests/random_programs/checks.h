@@ -23,7 +23,7 @@ std::string failure_of(const Check& check, const Program& program);
 /// program is `split`. Returns the first check that fails and sets `message`, or returns null.
 const Check* failing_check(const Program& program, std::string& message);
 
-/// The number of derivatives that central differences could not measure.
+/// Returns a reference to the number of derivatives that central differences could not measure.
 int64_t& unmeasured();
 
 }  // namespace gradus::programs

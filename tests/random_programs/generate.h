@@ -16,6 +16,7 @@ struct Drawn {
   int64_t kept = 0, unfit = 0, refused = 0;
   std::string message;  ///< message of the last Error
 };
+/// Returns the counts of all calls of generate() so far, one per op of all_ops() (ops.h).
 const std::vector<Drawn>& drawn();
 
 }  // namespace gradus::programs

@@ -9,7 +9,8 @@
 
 namespace gradus::programs {
 
-/// The values that an argument of an op may have.
+/// The values that an argument of an op may have. positive: above 0.12. unit: between 0.12 and
+/// 0.98. nonzero: more than 0.01 from 0. distinct: elements more than 0.01 apart.
 enum class Domain { any, positive, unit, nonzero, distinct };
 
 /// The sizes of new axes. If a shape has too many elements, Picker::shape() halves all its axes,
@@ -53,7 +54,7 @@ class Picker {
 
   Random& random;
   Step step;
-  bool failed = false;
+  bool failed = false;  ///< true if no argument fits; the step is then discarded
 
  private:
   bool pick(const std::function<bool(const Tensor&)>& fits);

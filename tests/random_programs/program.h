@@ -81,8 +81,8 @@ struct Program {
   uint64_t seed = 0;
   bool split = false;  ///< whether tensors are so large that parallel loops are split
   std::vector<Step> steps = {};
-  std::vector<Ref> outputs = {};  ///< the loss is the sum of the elements of those that require
-                                  ///< grad, each element times a constant
+  std::vector<Ref> outputs = {};  ///< the loss is the sum of all elements of the outputs that
+                                  ///< require grad, each element times a constant
 
   int ops() const;  ///< number of steps that are not leaves
 };

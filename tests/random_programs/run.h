@@ -14,7 +14,7 @@ struct Way {
   Dtype dtype = float64;
   bool composed = false;    ///< compute fused ops from basic ops
   bool contiguous = false;  ///< make all leaves contiguous
-  bool apart = false;       ///< make floating leaves views of one storage, with 1e30 between
+  bool apart = false;       ///< make floating leaves views of one storage, with 1e30 between them
   /// Multiply each floating value, except leaves that do not require grad, by 1 + noise u, with u
   /// random in [-1, 1). Before backward, run() also multiplies, in place and by such factors, the
   /// contiguous tensors that backward rules may read. The rules then read other values than the
@@ -23,8 +23,8 @@ struct Way {
   uint64_t noise_seed = 0;
   Tensors* read = nullptr;  ///< set by run() if noise > 0: collects what backward rules may read
   int recompute_from = 0, recompute_to = 0;      ///< run steps [from, to) in recompute()
-  const std::vector<Tensors>* frozen = nullptr;  ///< if set: outputs per step; steps that
-                                                 ///< detach return theirs
+  const std::vector<Tensors>* frozen = nullptr;  ///< outputs per step, or null; a step that
+                                                 ///< detaches returns its outputs in this list
 };
 
 /// Returns a tensor with the values of the leaf. Leaves of int64 and bool ignore `dtype` and
@@ -39,12 +39,13 @@ const Tensor& value_of(const std::vector<Tensors>& values, Ref ref);
 /// undefined tensor.
 Tensors make_leaves(const Program& program, const Way& way);
 
-/// The gradients that hooks and retain_grad() received, per step.
+/// The gradients that hooks and retain_grad() received, per step; undefined where there is none.
 struct Seen {
   Tensors hooked, retained;
 };
 
-/// Returns the values of all steps.
+/// Returns the values of all steps. The hooks write to seen->hooked during backward, so `seen` must
+/// exist until then; it may be null.
 std::vector<Tensors> forward(const Program& program, const Tensors& leaves, const Way& way,
                              Seen* seen = nullptr);
 

@@ -24,8 +24,9 @@ inline void remove_leftovers(pid_t process) {
                  .c_str());
 }
 
-/// Runs f in a child process that exits with f's result, or with 98 if f throws. Returns the status
-/// from waitpid(), which is 0 only if f returned 0. A child that hangs is killed after 20 seconds.
+/// Runs f in a child process that exits with f's result, which must be from 0 to 255, or with 98 if
+/// f throws a std::exception. Returns the status from waitpid(), which is 0 only if f returned 0.
+/// Kills a child that runs for 20 seconds.
 template <class F>
 int in_child(const F& f) {
   const pid_t child = fork();

@@ -40,7 +40,8 @@ inline std::string judgement(const std::string& output) {
   return line.substr(at, line.find(" seconds") - at);
 }
 
-/// Checks that a run that is killed and then resumed gives the same bits as an uninterrupted run.
+/// Checks that a run that is killed and then resumed writes the same logs, models and images.json
+/// as an uninterrupted run, and the same further `files`, given as "/NAME" in the output folder.
 inline void ends_with_the_same_bits(const std::string& program, const std::string& flags,
                                     std::vector<std::string> files) {
   const Bench bench;

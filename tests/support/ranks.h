@@ -9,7 +9,8 @@
 #include "gradus/optim/parallel/communicator.h"
 
 /// Runs f(communicator) on one thread per rank. Returns one text per rank: the message of its
-/// Error, "another rank" if another rank had failed before, or "" if it threw none.
+/// Error, "another rank" if another rank had failed before, or "" if it threw none. `deadline` is
+/// the most seconds that a rank waits for other ranks.
 inline std::vector<std::string> on_ranks(int ranks,
                                          const std::function<void(gradus::optim::Communicator&)>& f,
                                          double deadline = 30) {

@@ -68,7 +68,7 @@ void pack_pairs(const blas::Product<float>& g, int64_t p, int64_t k, int64_t j, 
 void round_along(float factor, const float* x, int64_t stride, int64_t n, int64_t cols, Pair* to);
 void round_down(float factor, const float* x, int64_t stride, int64_t n, int64_t cols, Pair* to);
 
-// Returns the dot product of two rows of n elements, those of x rounded.
+// Returns the dot product of two rows of n elements, of which x is rounded to bfloat16.
 float dot_rounded(int64_t n, const float* x, const float* y);
 
 }  // namespace detail
@@ -124,7 +124,7 @@ inline __m512i round_first(int64_t n, const float* x) {
 // The number of rows of op(A) in one block that round_rows writes.
 inline constexpr int64_t rounded_rows = gemm_rows;
 
-// A usually lies in memory far away: reading ahead makes products 3 to 8% faster.
+// A is usually not in a near cache: prefetching it makes products 3 to 8% faster.
 // Long parameter list: as declared above.
 inline void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                        int64_t pairs, Pair* to) {

@@ -45,14 +45,15 @@ using TileDone = std::function<void(const Tile&)>;
 
 /// Computes p, split over the threads by rows or by columns. One and two threads give the same
 /// bits. If one of our own kernels computes p, any number of threads gives the same bits. The old
-/// values of C are only read if p.add is set. Throws Error for negative sizes, for a row stride
-/// shorter than a row if there are several rows, for sizes or row strides above 2^31 - 1, and if
-/// there is no memory for BLAS. Adds the FLOPs to the open ProfileScope, if any.
+/// values of C are only read if p.add is set. If C is empty, `done` is not called. Throws Error for
+/// negative sizes, for a row stride shorter than a row if there are several rows, for sizes or row
+/// strides above 2^31 - 1, for p.lower, and if there is no memory for BLAS. Adds the FLOPs to the
+/// open ProfileScope, if any.
 template <class T>
 void gemm(Product<T> p, const TileDone& done = {});
 
-/// Computes p on the calling thread, without counting FLOPs. Throws the same errors as gemm. Meant
-/// for use inside parallel_for.
+/// Computes p on the calling thread, without counting FLOPs. Throws the same errors as gemm, except
+/// that p.lower is allowed if m >= n. Meant for use inside parallel_for.
 template <class T>
 void gemm_serial(Product<T> p);
 

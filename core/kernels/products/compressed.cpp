@@ -14,10 +14,10 @@ using Memory = detail::Register<float>::memory;
 typedef int32_t Integers __attribute__((vector_size(vector_bytes)));
 constexpr int64_t width = lanes<float>;
 
-// How many bytes ahead of their use weights are fetched: a fifth faster than without.
+// Weights are prefetched this many bytes before their use, which makes products a fifth faster.
 constexpr int64_t ahead = 4096;
 
-// As many consecutive bfloat16 as a register has lanes, as float32.
+// Returns the `width` bfloat16 elements from w on, as float32.
 [[gnu::always_inline]] inline Vector widened(const uint16_t* w) {
   typedef uint16_t Halves
       __attribute__((vector_size(vector_bytes / 2), aligned(alignof(uint16_t)), may_alias));
@@ -26,8 +26,8 @@ constexpr int64_t ahead = 4096;
       __builtin_convertvector(*reinterpret_cast<const Halves*>(w), Words) << 16);
 }
 
-// The products of a block of weights with a block of x, summed to one number per lane. Intrinsics
-// where there are any: g++ 12 makes half the speed of plain loops.
+// Returns the products of a block of weights with a block of x, summed to one number per lane. Uses
+// intrinsics where available, because plain loops compiled by g++ 12 are half as fast.
 [[gnu::always_inline]] inline Integers block_products(const int8_t* w, const int16_t* x) {
   static_assert(scale_block == 32);
 #if defined(__AVX512BW__)
@@ -88,7 +88,8 @@ CompressedProduct::CompressedProduct(const CompressedMatrix& w, int64_t m, const
     }
 }
 
-// y[i ... i + M)[row]. Blocks of a row come in stretches whose scales lie in L1.
+// Computes column `row` of y for rows [i, i + M). Takes the blocks of a row of weights in stretches
+// whose scales fit in L1.
 template <int64_t M>
 void CompressedProduct::int8_dots(int64_t row, int64_t i) const {
   constexpr int64_t stretch = 64;
@@ -154,7 +155,7 @@ void CompressedProduct::bfloat16_dots(int64_t row, int64_t i) const {
 }
 
 void CompressedProduct::run(int64_t begin, int64_t end) const {
-  // M rows of x read a row of weights once.
+  // A row of weights is read once for M rows of x.
   auto dots = [this]<int64_t M>(std::integral_constant<int64_t, M>, int64_t row, int64_t i) {
     w_.dtype == int8 ? int8_dots<M>(row, i) : bfloat16_dots<M>(row, i);
   };

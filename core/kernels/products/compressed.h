@@ -43,9 +43,11 @@ struct CompressedMatrix {
   void decompress(int64_t begin, int64_t end, float* to) const;
 };
 
-/// Computes y = x w^T for a few rows of x: x (m, w.cols), y (m, w.rows), both float32. For int8
-/// weights, x is rounded to 16-bit integers, because integer products are faster than converting
-/// each weight to float32. A NaN or infinity in a row of x then makes the whole row of y NaN.
+/// Computes y = x w^T for a few rows of x: x (m, w.cols), y (m, w.rows), both float32. The object
+/// refers to the memory of w, x and y. For int8 weights, the constructor rounds x to 16-bit
+/// integers with one scale per scale_block elements, because integer products are faster than
+/// converting each weight to float32. A NaN or infinity in a row of x then makes the whole row of y
+/// NaN.
 class CompressedProduct {
  public:
   CompressedProduct(const CompressedMatrix& w, int64_t m, const float* x, float* y);
@@ -69,8 +71,9 @@ class CompressedProduct {
 
 /// Converts n elements to bfloat16.
 void compress_to_bfloat16(const float* x, int64_t n, uint16_t* to);
-/// Converts a row of n finite elements to int8. The scale of a block is its largest magnitude /
-/// 127, rounded up to a bfloat16 so that no value exceeds 127. A scale below 2^-126 becomes 0.
+/// Converts a row of n finite elements to int8, with ceil(n / scale_block) scales. The scale of a
+/// block is its largest magnitude / 127, rounded up to a bfloat16 so that no value exceeds 127. A
+/// block whose scale would be below 2^-126 becomes 0.
 void compress_to_int8(const float* x, int64_t n, int8_t* values, uint16_t* scales);
 
 }  // namespace gradus::kernel

@@ -28,11 +28,13 @@ inline constexpr int64_t panel_cols = 2 * lanes<T>;
 
 namespace detail {
 
-// The most rows of a panel, and the most columns of C, in one step. A panel takes at most 32 KB of
-// L1. col_step columns of C stay in a cache while they are summed over several steps of k.
+// The most rows of a panel if k takes several steps, and the most columns of C in one step. With
+// k_step rows and 512-bit vectors, a panel takes 32 KB of L1. col_step columns of C stay in a cache
+// while they are summed over several steps of k.
 inline constexpr int64_t k_step = 256, col_step = 1024;
-// The most rows of a panel that holds all rows of B. C is then written once and never read: float32
-// products with k = 384 and a wide C are 2 to 4% faster than in two steps.
+// The most rows of a panel that holds all rows of B. C is then written once and not read, unless
+// the product is added to it: float32 products with k = 384 and a wide C are 2 to 4% faster than in
+// two steps.
 inline constexpr int64_t only_step = 384;
 // The most bytes of A in one step of rows and of k: half of an L2 cache of 1 MB. Each panel of B is
 // packed once per step of rows.
@@ -117,7 +119,7 @@ template <class T, int64_t N>
 }
 
 // Does the same as panel_block, for at most tall_rows rows of C, if only the first `cols` columns
-// of the panel belong to C. Does not touch what follows them in memory.
+// of the panel belong to C. Does not touch the memory after these columns of C.
 template <class T>
 void narrow_block(bool trans_a, bool add, int64_t rows, int64_t cols, int64_t k, const T* a,
                   int64_t lda, const T* panel, Sum<T>* c, int64_t ldc) {
@@ -161,9 +163,10 @@ class PlainOperands {
   const Product<T>& g_;
 };
 
-/// Computes g, which must have positive sizes. Calls done(tile) for each tile of C when it is final
-/// and still in the nearest cache. Several calls that split the columns of C at multiples of
-/// panel_cols give the same bits as one call.
+/// Computes g, which must have positive sizes. Operands is PlainOperands<T> or, to round to
+/// bfloat16, RoundedOperands. Calls done(tile) for each tile of C when it is final and still in the
+/// nearest cache. Several calls that split the columns of C at multiples of panel_cols give the
+/// same bits as one call.
 template <class Operands, class T, class Done>
 void panel_gemm(const Product<T>& g, Done&& done) {
   using namespace detail;

@@ -80,9 +80,9 @@ enum class ProductOperands {
 };
 
 /// The most rows of A that are multiplied as dot products with the rows of B, unless C is a single
-/// column. A row of C has the same bits for any number of rows up to this, so that a text generated
-/// in a batch is the same as one generated alone. If the operands are rounded to bfloat16, the
-/// limit is 1.
+/// column. A row of C has the same bits for any number of rows up to this limit, so that a model
+/// generates the same text in a batch as alone. If the operands are rounded to bfloat16, the limit
+/// is 1.
 inline constexpr int64_t few_rows = 64;
 
 /// The shape of a product C = op(A) op(B), or C += op(A) op(B), with op(A) (m, k), op(B) (k, n) and

@@ -20,7 +20,7 @@
 namespace gradus::kernel {
 
 /// The products y(i, j) = dot(row i of x, row j of w), or += if `add`, for row-major matrices
-/// x (m, k) and w (n, k) with row strides ldx and ldw. Element (i, j) of y is
+/// x (m, k) and w (n, k), k > 0, with row strides ldx and ldw. Element (i, j) of y is
 /// y[i * row_stride + j * col_stride].
 template <class T>
 struct RowDots {

@@ -1,6 +1,6 @@
 #pragma once
-// Products whose result is a symmetric matrix, on one thread: only the lower triangle is computed,
-// half the work, and then mirrored.
+// Products whose result is a symmetric matrix, on one thread. Only the lower triangle is computed,
+// which halves the work; then it is mirrored.
 
 #include "gradus/core/kernels/products/blas.h"
 #include "gradus/core/kernels/products/panel_gemm.h"
@@ -8,7 +8,7 @@
 
 namespace gradus::kernel {
 
-/// Writes the transpose of `from` (rows, cols) to `to` (cols, rows). The strides are those of rows.
+/// Writes the transpose of `from` (rows, cols) to `to` (cols, rows). The strides are row strides.
 template <class T>
 void transpose(int64_t rows, int64_t cols, const T* from, int64_t from_stride, T* to,
                int64_t to_stride) {

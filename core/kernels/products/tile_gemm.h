@@ -65,7 +65,8 @@ template <int64_t N, class F>
   (std::make_integer_sequence<int64_t, N>{});
 }
 
-// How elements of A and B are multiplied and added to the elements of C, which have type Sum.
+// Multiplies an element of A by a vector of elements of B and adds the products to a vector of C,
+// whose elements have type Sum.
 template <class T>
 struct MultiplyAdd {
   using Sum = T;
@@ -78,8 +79,9 @@ template <class T>
 using Sum = typename MultiplyAdd<T>::Sum;
 
 // Computes R rows by N vectors of C in R * N registers. Each of the k steps reads N vectors of B
-// and R elements of A. C is added last, so that a long sum is one of sums over k: in float32 the
-// sum of 2^20 equal terms, each added to all before it, would be 1% too large.
+// and R elements of A. If Add, the old C is added last, so that a sum that is split over several
+// calls is a sum of partial sums. In float32, 2^20 equal terms that are added one after another to
+// a single total make it 1% too large.
 template <class T, bool TransA, bool Add, int64_t R, int64_t N>
 inline void gemm_block(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, Sum<T>* c,
                        int64_t ldc) {
@@ -197,7 +199,8 @@ inline T dot(int64_t n, const T* a, const T* b) {
 }
 
 /// Computes C = op(A) B, or C += op(A) B if Add: C (m, n), B (k, n), op(A) (m, k). If TransA, A is
-/// stored as (k, m). n must be a multiple of lanes<T>. lda, ldb and ldc are row strides.
+/// stored as (k, m). n must be a multiple of lanes<T>. lda, ldb and ldc are row strides. If T is a
+/// Pair (bfloat16_pairs.h), k counts Pairs, and C is float32.
 template <class T, bool TransA, bool Add>
 void tile_gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb,
                detail::Sum<T>* c, int64_t ldc) {
@@ -209,7 +212,7 @@ void tile_gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T
 }
 
 /// Writes to[j][i] = factor * a[i][j] for i < m and j < n. n must be a multiple of lanes<T>. Each
-/// row of `to` must have space for padded<T>(m) elements; those after the m-th are set to zero.
+/// row of `to` must have space for padded<T>(m) elements; elements after the m-th are set to zero.
 template <class T>
 void tile_transpose(int64_t m, int64_t n, T factor, const T* a, int64_t lda, T* to, int64_t ldt) {
   for (int64_t i = 0; i < m; i += lanes<T>)

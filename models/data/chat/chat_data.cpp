@@ -69,7 +69,8 @@ ChatData::ChatData(const std::vector<Conversation>& conversations, const Tokeniz
     } catch (const Error& e) {
       fail("conversation ", i + 1, ": ", e.what());
     }
-    const auto targets = tokens.answers.begin() + !tokens.answers.empty();  // the first is none
+    // The first token is never a target.
+    const auto targets = tokens.answers.begin() + !tokens.answers.empty();
     const int64_t answers = std::count(targets, tokens.answers.end(), true);
     if (answers == 0 || std::ssize(tokens.ids) - 1 > context) {
       ++left_out_;

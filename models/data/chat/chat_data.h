@@ -13,7 +13,8 @@ namespace gradus::models {
 /// Reads conversations from JSON lines of the form {"messages": [{"role": "user", "content":
 /// "..."}, ...]} or {"system": "...", "prompt": "...", "answer": "..."}, where "system" may be
 /// missing. Blank lines and other entries of a line are ignored. Throws Error, naming the file and
-/// the line, on a line of another form. Also throws Error if there is no conversation.
+/// the line, on a line of another form. Also throws Error if the file cannot be read or contains no
+/// conversation.
 std::vector<Conversation> read_chats(const std::string& path);
 
 /// Rows of tokens. A row contains one or more conversations, one after another, and then filler:
@@ -27,18 +28,19 @@ struct PackedBatch {
 /// Encoded conversations, packed into rows of `context` tokens.
 class ChatData {
  public:
-  /// Encodes the conversations. Drops those that have more than context + 1 tokens or no answer.
-  /// Throws Error if none remains, if a conversation cannot be encoded, or if the context is not
-  /// positive.
+  /// Encodes the conversations and leaves out those with more than context + 1 tokens or without an
+  /// answer. Throws Error if none remains, if the context is not positive, or if encode_chat throws
+  /// Error; in the last case the message names the conversation, counted from 1.
   ChatData(const std::vector<Conversation>& conversations, const Tokenizer& tokenizer,
            const ChatTemplate& form, int64_t context);
   /// Returns `batch` rows of randomly chosen conversations. They depend only on (split, seed, step,
-  /// index). Both splits choose from all conversations, with different random numbers. The limits
-  /// of the arguments are those of TextData::random_batch.
+  /// index). Both splits choose from all conversations, with different random numbers. The
+  /// arguments and their limits are those of TextData::random_batch.
   PackedBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                            int64_t index = 0) const;
-  /// Returns up to `batch` consecutive rows, beginning with row `first`. The rows contain the
-  /// conversations in use, in order. Throws Error unless 0 <= first < num_rows() and batch > 0.
+  /// Returns up to `batch` consecutive rows, beginning with row `first`. All rows together contain,
+  /// once and in order, the conversations that were not left out. Throws Error unless
+  /// 0 <= first < num_rows() and batch > 0.
   PackedBatch rows(int64_t first, int64_t batch) const;
   /// Returns the number of rows into which the conversations are packed.
   int64_t num_rows() const { return std::ssize(rows_); }

@@ -31,17 +31,19 @@ struct ChatTemplate {
   bool system_in_user = false;   ///< put the system message at the start of the first user message
 };
 
-/// Returns the template with the given name. plain: "User: ...\nAssistant: ...\n\n", for
-/// models without special tokens. chatml: <|im_start|> and <|im_end|>, used by Qwen and SmolLM2.
-/// llama2 and mistral: [INST] and [/INST]. llama3: <|start_header_id|>. Throws Error on another
-/// name.
+/// Returns the template with the given name. "plain" writes "User: ...\nAssistant: ...\n\n" and is
+/// for models without special tokens. "chatml", which Qwen and SmolLM2 use, marks messages with
+/// <|im_start|> and <|im_end|>, "llama2" and "mistral" with [INST] and [/INST], and "llama3" with
+/// <|start_header_id|> and <|eot_id|>. Throws Error on another name.
 const ChatTemplate& chat_template(const std::string& name);
 
-/// Returns the template of a model folder: that in chat_template.jinja, else the string
-/// "chat_template" of tokenizer_config.json, else that of text.json. Throws Error if that template
-/// is not of the form chatml, llama2, llama3 or mistral. If `folder` is "" or has no template,
-/// returns chatml if the tokenizer has <|im_start|>, else llama3 if it has <|start_header_id|>,
-/// else plain.
+/// Returns the template that matches the Jinja template of a model folder. The Jinja template is
+/// the file chat_template.jinja, else the string "chat_template" in tokenizer_config.json, else the
+/// string "chat_template" in text.json. Only the marks around messages are compared; for example, a
+/// default system message is ignored. Throws Error if the Jinja template is not of the form chatml,
+/// llama2, llama3 or mistral, or if one of these files exists but cannot be read. If `folder` is ""
+/// or has no Jinja template, returns chatml if the tokenizer has the special token <|im_start|>,
+/// else llama3 if the tokenizer has <|start_header_id|>, else plain.
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer);
 
 /// A conversation as token ids.
@@ -61,8 +63,9 @@ struct ChatTokens {
 ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& form,
                        const Conversation& conversation, bool ask = false);
 
-/// Returns the string at which an answer ends, for StopText: the special token in
-/// form.assistant.after, without the text around it, or for the plain template all of `after`.
+/// Returns the string at which an answer ends, for StopText (decoding.h): the special token in
+/// form.assistant.after without the text around the token or, for the plain template, all of
+/// form.assistant.after.
 std::string end_of_answer(const ChatTemplate& form);
 
 }  // namespace gradus::models

@@ -15,26 +15,30 @@ struct AugmentOptions {
   // shifts, in this order. Pixels outside the image are 0.
   int64_t shift = 0;       ///< translation by up to this many whole pixels per axis
   double crop_scale = 0;   ///< in (0, 1]: minimum area of the crop, as a fraction of the image
-  double crop_aspect = 0;  ///< >= 1: aspect ratio of the crop, relative to the image's, is from
-                           ///< 1 / crop_aspect to crop_aspect
+  double crop_aspect = 0;  ///< at least 1: the crop's aspect ratio, divided by the image's, is from
+                           ///< 1 / crop_aspect to crop_aspect, but never so extreme that the crop
+                           ///< exceeds the image; no effect unless 0 < crop_scale < 1
   double flip = 0;         ///< probability of a horizontal flip
   double rotate = 0;       ///< maximum angle to either side, in degrees
   double zoom = 0;         ///< scale by a random factor from 1 / (1 + zoom) to 1 + zoom
   double shear = 0;        ///< maximum slant of vertical lines to either side, in degrees
   // Colour changes. An option v in [0, 1] multiplies the values (brightness), their distance from
-  // the mean (contrast) or their distance from grey (saturation) by a random factor from 1 - v to
-  // 1 + v. Images without three channels count as grey.
+  // the image's mean grey level (contrast) or their distance from the pixel's grey level
+  // (saturation) by a random factor from 1 - v to 1 + v. Saturation and grey do not change images
+  // without three channels.
   double brightness = 0, contrast = 0, saturation = 0;  ///< 0: unchanged
   double grey = 0;                                      ///< probability of converting to grey
   double blur = 0;                                      ///< probability of a Gaussian blur
   double blur_sigma = 2;  ///< maximum standard deviation of the blur in pixels; the minimum is 0.1
-  double noise = 0;       ///< standard deviation of normal noise
+  double noise = 0;       ///< standard deviation of added normal noise; white is 1
   double erase = 0;       ///< probability of setting a rectangle to 0
   double erase_area = 0.3;  ///< maximum area of the rectangle, as a fraction of the image, before
-                            ///< its sides are rounded to whole pixels; the minimum is 0.02
+                            ///< its sides are rounded to whole pixels and limited to the image's;
+                            ///< the minimum is 0.02
 
   static Fields fields(AugmentOptions& options);
-  /// Throws Error if an option is out of range.
+  /// Throws Error if an option is outside the limits that fields() states, or if
+  /// 0 < crop_aspect < 1.
   void check() const;
 };
 
@@ -56,7 +60,7 @@ Tensor augment(const Tensor& images, const AugmentOptions& options, uint64_t see
 /// where (0, 0) is the centre of the image and y grows downwards. Outside the image, the input is
 /// 0. Images are (N, C, H, W) float32 with at most 2^13 pixels per side, and maps are (N, 2, 3)
 /// with values from -1e6 to 1e6. Shifts by whole pixels and flips copy pixels exactly. No gradient
-/// flows through the result.
+/// flows through the result. Throws Error on other images and maps.
 Tensor warp(const Tensor& images, const Tensor& maps);
 
 }  // namespace gradus::models

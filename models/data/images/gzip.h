@@ -19,13 +19,12 @@ class PackedFile {
   ~PackedFile();
 
   bool is_packed() const { return inflater_ != nullptr; }
-  /// Returns the number of bytes that read() returns in total. For a compressed file this is an
-  /// upper bound.
+  /// Returns the total number of bytes that read() can return: exact for a plain file, an upper
+  /// bound for a compressed file.
   uint64_t most() const;
   /// Reads n bytes, or fewer at the end of the file, and returns the number of bytes read. Throws
-  /// Error if a compressed file is damaged. A call that returns fewer than n bytes has verified the
-  /// last checksum of a compressed file and that no other data follow it; earlier calls may not
-  /// have.
+  /// Error if a compressed file is damaged. Only a call that returns fewer than n bytes guarantees
+  /// that all checksums of a compressed file are correct and that no data follow its last member.
   size_t read(void* to, size_t n);
 
  private:

@@ -19,7 +19,8 @@ struct ImageBytes {
   bool operator==(const ImageBytes&) const = default;
 };
 
-/// Returns the picture as (C, H, W) float32 in [0, 1]: each byte / 255.
+/// Returns the picture as (C, H, W) float32 in [0, 1]: each byte / 255. Throws Error unless
+/// the picture has channels * height * width bytes.
 Tensor to_tensor(const ImageBytes& image);
 
 /// Arranges floating-point images (N, C, H, W) with values from 0 to 1 in one picture with a grey
@@ -28,7 +29,9 @@ Tensor to_tensor(const ImageBytes& image);
 /// Error on other shapes and dtypes, on an empty tensor, on columns or scale outside [1, 2^26], and
 /// on a picture of more than 2^26 pixels.
 ImageBytes image_grid(const Tensor& images, int64_t columns, int64_t scale = 1);
-/// Arranges several tensors of one shape in columns: row i shows image i of each tensor. Example:
+/// Arranges several tensors of one shape and dtype in columns: row i shows image i of each tensor.
+/// Throws Error if there is no tensor or if shapes or dtypes differ. Also throws the errors of the
+/// function above. Example:
 ///   write_png("mae.png", image_grid({original, masked, reconstructed}, 4));
 ImageBytes image_grid(const std::vector<Tensor>& columns, int64_t scale = 1);
 
@@ -43,7 +46,7 @@ struct ChannelStats {
 /// empty. Throws Error on other x, and unless `stats` is empty or has C finite means and C finite
 /// stds above 0.
 Tensor normalize(const Tensor& x, const ChannelStats& stats);
-/// Returns x std + mean per channel: the inverse of normalize.
+/// Returns x std + mean per channel: the inverse of normalize, with the same errors.
 Tensor denormalize(const Tensor& x, const ChannelStats& stats);
 
 /// A batch of images with their labels.
@@ -75,27 +78,27 @@ class ImageData {
   ImageBytes image(int64_t i) const;
 
   /// Returns the images with these ids, (B) int64, as (x / 255 - mean) / std, or as x / 255 if
-  /// `stats` is empty. Throws Error on an id out of range, and on `stats` that do not fit, as
-  /// normalize does.
+  /// `stats` is empty. Throws Error on ids of another rank or dtype or out of range, and on `stats`
+  /// that do not fit, as normalize does.
   ImageBatch batch(const Tensor& ids, const ChannelStats& stats = {}) const;
   /// Returns up to `count` consecutive images, beginning with image `first`. Throws Error if there
   /// is no image `first`, if count < 1, and on `stats` that do not fit.
   ImageBatch range(int64_t first, int64_t count, const ChannelStats& stats = {}) const;
   /// Returns batch number `step`, counted from 0 across consecutive epochs. Each batch contains
   /// `batch` images. Each epoch contains every image once, in an order determined by the seed and
-  /// the epoch. A batch may span several epochs. With `drop_last` it does not: each epoch leaves out
-  /// the last images, which do not fill a batch, and no batch contains an image twice. The result
-  /// depends only on the arguments, so the method suits Prefetch and resumed runs. Throws Error
-  /// unless 1 <= batch <= 2^20 and 0 <= step < 2^40, if there are no images or, with `drop_last`,
-  /// fewer than `batch`, and on `stats` that do not fit.
+  /// the epoch. A batch may span several epochs. With `drop_last`, each batch lies in one epoch and
+  /// contains no image twice; an epoch leaves out its last images if they do not fill a batch. The
+  /// result depends only on the arguments, so the method suits Prefetch and resumed runs. Throws
+  /// Error unless 1 <= batch <= 2^20 and 0 <= step < 2^40, if there are no images or, with
+  /// `drop_last`, fewer than `batch`, and on `stats` that do not fit.
   ImageBatch shuffled(int64_t batch, uint64_t seed, int64_t step, const ChannelStats& stats = {},
                       bool drop_last = false) const;
 
   /// Returns `count` images, beginning with image `first`, as a data set with ids from 0. Throws
   /// Error if they are out of range.
   ImageData part(int64_t first, int64_t count) const;
-  /// Returns the mean and standard deviation of each channel over all images. A constant or almost
-  /// constant channel gets std 1. Throws Error if there are no images.
+  /// Returns the mean and standard deviation of each channel over all images. A channel whose
+  /// standard deviation is at most 0.001 / 255 gets std 1. Throws Error if there are no images.
   ChannelStats stats() const;
 
  private:
@@ -123,7 +126,8 @@ ImageSplit split_images(const ImageData& data, int64_t train);
 
 /// Reads images by name: "mnist:DIR" (see read_mnist), "cifar10:DIR" (see read_cifar10), or
 /// "shapes:N": N images from draw_shapes with one shape each, the last fifth of them (rounded up)
-/// for testing. Throws Error on other names and if N < 2.
+/// for testing. Throws Error on other names and if N < 2. Also throws the errors of read_mnist,
+/// read_cifar10 or draw_shapes.
 ImageSplit read_images(const std::string& source);
 
 }  // namespace gradus::models

@@ -15,7 +15,8 @@ struct ShapesOptions {
   int64_t size = 32;                       ///< height and width in pixels, 20 to 1024
   int64_t min_shapes = 1, max_shapes = 2;  ///< minimum and maximum number of shapes per picture, 1
                                            ///< or 2; each number in this range is equally likely
-  double noise = 0.03;                     ///< largest random change of a pixel value, 0 to 1
+  double noise = 0.03;                     ///< each value changes at random by up to this, 0 to 1;
+                                           ///< white is 1
   uint64_t seed = 0;                       ///< determines the pictures
 };
 
@@ -48,13 +49,14 @@ struct ShapeLook {
 /// there is no such class.
 std::optional<ShapeLook> shape_of_class(const std::string& name);
 
-/// Swaps the two shapes of a caption and inverts their relation, which describes the same picture:
-/// "a red circle above a blue square" becomes "a blue square below a red circle". Returns a caption
-/// of one shape unchanged.
+/// Returns the other caption of the same picture, with the two shapes swapped and their relation
+/// inverted: "a blue square below a red circle" for "a red circle above a blue square". Returns a
+/// caption of one shape unchanged.
 std::string swapped_caption(const std::string& caption);
 
 /// Returns all distinct captions of draw_shapes with these options: 35 with one shape (5 shapes in
-/// 7 colours), 4,760 with two shapes (35 * 34 pairs in 4 relations).
+/// 7 colours), 4,760 with two shapes (35 * 34 pairs in 4 relations). Throws Error on options out of
+/// range.
 std::vector<std::string> shape_captions(const ShapesOptions& options = {});
 
 }  // namespace gradus::models

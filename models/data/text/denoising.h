@@ -11,11 +11,11 @@
 namespace gradus::models {
 
 struct DenoisingOptions {
-  int64_t length = 128;     ///< maximum number of tokens per sequence
-  double rate = 0.15;       ///< fraction of a sequence's tokens to remove
-  double mean_span = 3;     ///< mean length of the removed spans, in tokens
-  double validation = 0.1;  ///< fraction of the sequences to hold out; if it is > 0 and there are
-                            ///< at least two sequences, at least one is held out
+  int64_t length = 128;     ///< maximum number of tokens per sequence, at least 2
+  double rate = 0.15;       ///< fraction of a sequence's tokens to remove, above 0 and below 1
+  double mean_span = 3;     ///< mean length of the removed spans, in tokens, at least 1
+  double validation = 0.1;  ///< fraction of the sequences to hold out, in [0, 1); if it is > 0 and
+                            ///< there are at least two sequences, at least one is held out
   uint64_t seed = 0;        ///< determines which sequences are held out
 };
 
@@ -35,11 +35,13 @@ class DenoisingData : public PairSource {
                             ///< count
     int64_t repeated = 0;   ///< sequences dropped because they equal an earlier one
     int64_t tokens = 0, unknown = 0;  ///< tokens in the remaining sequences; [UNK] among them
-    int64_t longest_target = 0;       ///< length of the longest target, in tokens
+    int64_t longest_target = 0;       ///< length of the longest target, in tokens, with its
+                                      ///< sentinels, without [START] and [END]
   };
 
   /// Returns special tokens for a new tokenizer: [PAD], [UNK], [START], [END] and the sentinels
-  /// [X0], [X1], ..., as many as sequences of options.length tokens need.
+  /// [X0], [X1], ..., as many as sequences of options.length tokens need. Throws Error if the
+  /// length, the rate or the mean span is out of range.
   static std::vector<std::string> special_tokens(const DenoisingOptions& options = {});
 
   /// Encodes the text. The tokenizer needs [PAD], [START], [END] and, with consecutive ids, the
@@ -53,7 +55,8 @@ class DenoisingData : public PairSource {
   /// Returns the number of sequences in a split.
   int64_t num_pairs(Split split) const override { return std::ssize(sequences(split)); }
   int64_t longest_target() const override { return report_.longest_target; }
-  /// Returns the tokens of sequence i of a split, before any are removed.
+  /// Returns the tokens of sequence i of a split, before any are removed. Throws Error if there is
+  /// no such sequence.
   std::vector<int64_t> sequence(Split split, int64_t i) const;
 
  private:

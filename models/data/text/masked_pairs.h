@@ -25,13 +25,14 @@ struct MaskedBatch {
 };
 
 struct MaskedPairsOptions {
-  int64_t length = 128;  ///< T, the number of tokens per example
-  int64_t segment = 0;   ///< maximum tokens per segment; 0: segments are lines, see below
-  double rate = 0.15;    ///< fraction of the tokens of A and B to predict
-  double masked = 0.8;   ///< fraction of the predicted tokens that become [MASK]
-  double random = 0.1;   ///< fraction of the predicted tokens that become random tokens; the rest
-                         ///< stay unchanged
-  double validation = 0.1;  ///< fraction of the text to hold out, taken from its end
+  int64_t length = 128;  ///< T, the number of tokens per example, 5 to 2^20
+  int64_t segment = 0;   ///< maximum tokens per segment, at most (length - 3) / 2; 0: segments are
+                         ///< lines, see MaskedPairs
+  double rate = 0.15;    ///< fraction of the tokens of A and B to predict, above 0 and at most 1
+  double masked = 0.8;   ///< probability that a predicted token becomes [MASK]
+  double random = 0.1;   ///< probability that a predicted token becomes a random ordinary token;
+                         ///< the remaining tokens stay unchanged; masked + random is at most 1
+  double validation = 0.1;  ///< fraction of the text to hold out, taken from its end, in [0, 1)
 };
 
 /// Pre-training with masked tokens and next sentences: Devlin et al. 2019, arXiv 1810.04805,
@@ -47,8 +48,8 @@ struct MaskedPairsOptions {
 /// contains the last segment of its document. If the split has only one document, at least two of
 /// its segments are not in A. With probability 1/2, B starts with the segment after A. Otherwise B
 /// starts with a random segment of another document or, if the split has only one document, with a
-/// segment of this document that is neither in A nor right after A. B ends when the example is
-/// full, at the end of its document, or at the start of A.
+/// segment of this document that is neither in A nor right after A. B ends before the first
+/// segment that does not fit into the example, at the end of its document, or at the start of A.
 ///
 /// round(rate n) of the n ordinary tokens of A and B are predicted, at least one if n > 0; special
 /// tokens such as [UNK] are not.
@@ -78,7 +79,7 @@ class MaskedPairs {
 
   const Report& report() const { return report_; }  ///< statistics of the whole text
   /// Returns `batch` examples that begin at random segments of a split. They depend only on the
-  /// split and (seed, step, index). The limits of the arguments are those of
+  /// split and (seed, step, index). The arguments and their limits are those of
   /// TextData::random_batch. Throws Error if the split is empty.
   MaskedBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                            int64_t index = 0) const;

@@ -28,12 +28,12 @@ class PairSource {
   virtual ~PairSource() = default;
   /// Returns the number of pairs in a split.
   virtual int64_t num_pairs(Split split) const = 0;
-  /// Returns the length of the longest target, in tokens.
+  /// Returns the length of the longest target of both splits, in tokens, without [START] and [END].
   virtual int64_t longest_target() const = 0;
 
   /// Returns `batch` random pairs of a split. They depend only on the split and (seed, step,
-  /// index). The limits of the arguments are those of TextData::random_batch. Throws Error if the
-  /// split is empty.
+  /// index). The arguments and their limits are those of TextData::random_batch. Throws Error if
+  /// the split is empty.
   PairBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                          int64_t index = 0) const;
   /// Returns up to `batch` consecutive pairs of a split, beginning with pair `first`. They are the
@@ -46,8 +46,9 @@ class PairSource {
     std::vector<int64_t> source, target;  ///< without [START] and [END]
   };
   /// The source tokenizer needs [PAD]. The target tokenizer needs [PAD], [START] and [END]. Throws
-  /// Error if one is missing or if a vocabulary has 2^31 tokens or more. Messages of this class's
-  /// functions begin with `name`, but for that of a missing token.
+  /// Error if one is missing or if a vocabulary has 2^31 tokens or more. `name` is not copied and
+  /// must outlive this object. Error messages of this class begin with `name`, except the message
+  /// about a missing token.
   PairSource(const char* name, const Tokenizer& source, const Tokenizer& target);
   /// Returns pair i of a split. All randomness comes from `key`.
   virtual TokenPair pair(Split split, int64_t i, RandomKey key) const = 0;

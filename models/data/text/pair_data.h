@@ -12,8 +12,8 @@ namespace gradus::models {
 struct PairDataOptions {
   int64_t max_source = 256;  ///< maximum tokens of a source; pairs that exceed it are left out
   int64_t max_target = 256;  ///< maximum tokens of a target, without [START] and [END]
-  double validation = 0.1;   ///< fraction of the distinct sources to hold out; if it is > 0 and
-                             ///< two sources differ, at least one is held out
+  double validation = 0.1;   ///< fraction of the distinct sources to hold out, in [0, 1); if it is
+                             ///< above 0 and two sources differ, at least one is held out
   uint64_t seed = 0;         ///< determines which sources are held out
 };
 
@@ -30,17 +30,17 @@ class PairData : public PairSource {
                                         ///< the same source; 0 if PairData chose the split
     int64_t source_tokens = 0, target_tokens = 0;      ///< tokens in the pairs in use
     int64_t unknown_sources = 0, unknown_targets = 0;  ///< [UNK] among these tokens
-    int64_t longest_source = 0, longest_target = 0;    ///< lengths in tokens
+    int64_t longest_source = 0, longest_target = 0;    ///< in tokens, without [START] and [END]
   };
 
   /// Encodes the pairs. The source tokenizer needs [PAD]. The target tokenizer needs [PAD], [START]
   /// and [END]. Throws Error if one is missing, if an option is out of range, if no training pair
-  /// is left, or if a tokenizer rejects a pair; in the last case the message names the pair.
+  /// is left, or if a tokenizer rejects a pair; in that case the message gives the pair's index.
   PairData(const std::vector<TextPair>& pairs, const Tokenizer& source, const Tokenizer& target,
            const PairDataOptions& options = {});
   /// Encodes pairs that are already split. A training pair is left out, and counted in
   /// Report::held_out, if a validation pair in use has the same source tokens. options.validation
-  /// and options.seed are ignored.
+  /// and options.seed are ignored. Throws the same errors as the other constructor.
   PairData(const std::vector<TextPair>& train, const std::vector<TextPair>& validation,
            const Tokenizer& source, const Tokenizer& target, const PairDataOptions& options = {});
 
@@ -49,7 +49,7 @@ class PairData : public PairSource {
   int64_t num_pairs(Split split) const override { return std::ssize(entries(split)); }
   int64_t longest_target() const override { return report_.longest_target; }
   /// Returns the index that pair i of a split had in the list passed to the constructor. If two
-  /// lists were passed, this is the index in the split's list.
+  /// lists were passed, this is the index in the split's list. Throws Error if there is no pair i.
   int64_t original(Split split, int64_t i) const;
 
  private:

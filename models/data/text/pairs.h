@@ -27,14 +27,15 @@ struct PairFile {
     int64_t lines = 0;  ///< number of lines
     int64_t first = 0;  ///< number of the first such line, counted from 1
   };
-  std::map<std::string, Skipped> skipped;  ///< by reason: "invalid UTF-8", "an empty line", ...
+  std::map<std::string, Skipped> skipped;  ///< by reason, for example "an empty line"
 };
 
 /// Reads a file of pairs, one per line: source, tab, target. Anything after a second tab is ignored
 /// (in Tatoeba's files, for example, the author). Lines end with LF or CR LF; the last may end
 /// with CR or nothing. A byte order mark is skipped. Leading and trailing spaces are kept. A line
-/// is bad if it has no tab, if a side is empty or blank, or if it is not UTF-8. If skip_bad is
-/// false, throws Error, naming the file and the line, on a bad line.
+/// is bad if it has no tab, if a side is empty or blank, or if it is not UTF-8. Throws Error if the
+/// file cannot be read and, unless skip_bad is true, on a bad line; the message names the file and
+/// the line.
 PairFile read_pairs(const std::string& path, const ReadPairsOptions& options = {});
 
 }  // namespace gradus::models

@@ -16,7 +16,7 @@
 namespace gradus::models::internal {
 
 /// Returns the line that begins at text[at], without its line break (LF, CR LF, or CR at the end of
-/// the text), and moves `at` to the next line.
+/// the text). Moves `at` to the next line or, after the last line, to text.size() or beyond.
 inline std::string_view next_line(std::string_view text, size_t& at) {
   const size_t end = std::min(text.find('\n', at), text.size());
   std::string_view line = text.substr(at, end - at);
@@ -33,7 +33,8 @@ void for_equal_pieces(int64_t begin, int64_t n, int64_t most, Use&& use) {
   for (int64_t i = 0; i < pieces; ++i) use(begin + n * i / pieces, begin + n * (i + 1) / pieces);
 }
 
-/// Returns tokenizer.encode(text). Its error messages are preceded by `where`.
+/// Returns tokenizer.encode(text). If tokenizer.encode throws Error, prefixes the message with the
+/// values `where`.
 template <class... Where>
 std::vector<int64_t> encode(const Tokenizer& tokenizer, const std::string& text,
                             const Where&... where) {

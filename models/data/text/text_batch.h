@@ -12,11 +12,12 @@ namespace gradus::models {
 /// Texts as token ids, padded to the longest text. Both tensors are int64.
 struct TextBatch {
   Tensor ids;      ///< (B, T): [START] text [END], then [PAD]
-  Tensor lengths;  ///< (B): number of tokens of each text without [PAD], 1 to T; undefined: all T
+  Tensor lengths;  ///< (B): number of tokens of each text without [PAD], 1 to T; if undefined, all
+                   ///< texts have T tokens
 };
 
-/// Encodes the texts. Throws Error unless there is at least one text and the tokenizer has [PAD],
-/// [START] and [END].
+/// Returns the encoded texts. Throws Error unless there is at least one text and the tokenizer has
+/// [PAD], [START] and [END]. Also throws Error if the tokenizer rejects a text.
 TextBatch text_batch(const Tokenizer& tokenizer, const std::vector<std::string>& texts);
 
 namespace detail {

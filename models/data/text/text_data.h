@@ -22,7 +22,7 @@ enum class Split { train, validation };
 /// has fewer than context + 1 tokens.
 class TextData {
  public:
-  /// Uses the first nine tenths of `tokens` for training and the rest for validation.
+  /// Uses the first nine tenths of `tokens` (rounded down) for training, the rest for validation.
   TextData(std::vector<int64_t> tokens, int64_t context);
   /// Uses separate tokens for each split.
   TextData(std::vector<int64_t> train, const std::vector<int64_t>& validation, int64_t context);
@@ -35,7 +35,8 @@ class TextData {
 
   using Split = models::Split;  ///< another name of models::Split
   /// Returns `batch` windows at random positions of a split. They depend only on the split and
-  /// (seed, step, index), so a resumed run sees the same batches as an uninterrupted run. Throws
+  /// (seed, step, index), so a resumed run sees the same batches as an uninterrupted run. `index`
+  /// numbers the batches of one training step, for example if gradients are accumulated. Throws
   /// Error unless 1 <= batch <= 2^16, 0 <= step < 2^32 and 0 <= index < 2^16.
   TokenBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                           int64_t index = 0) const;

@@ -13,8 +13,9 @@ namespace gradus::models {
 
 /// Options for encoding a text file into a TokenFile.
 struct TokenFileOptions {
-  int64_t piece = 1 << 22;  ///< approximate number of bytes to encode at a time
-  int64_t first = 0;        ///< offset in the file of the first byte to encode
+  int64_t piece = 1 << 22;  ///< approximate number of bytes to encode at a time, 1 to 2^32
+  int64_t first = 0;        ///< offset in the file of the first byte to encode; at the end of the
+                            ///< file or beyond, the result has no tokens
   int64_t most = std::numeric_limits<int64_t>::max();  ///< maximum number of bytes to encode
   std::string source = {};  ///< see TokenFile::source(); 16 lower-case hexadecimal digits, or empty
 };
@@ -66,13 +67,14 @@ class TokenFile {
   /// Encodes a text file and writes its tokens, atomically. The text is read and encoded in pieces.
   /// Every piece but the last ends before a space, tab or line break that is followed by a
   /// character other than white space, and only where tokenizer.may_cut() returns true, so the
-  /// tokens are those of the whole text. A text without such positions is one piece. Throws Error,
-  /// naming the file and the piece, if the tokenizer rejects a piece. Also throws Error on options
-  /// out of range.
+  /// tokens are those of the whole text. A text without such positions is one piece. Throws Error
+  /// if a file cannot be read or written, on options out of range, and if the tokenizer rejects a
+  /// piece; in the last case the message names the file and the piece.
   static Written write(const std::string& path, const std::string& text_path,
                        const Tokenizer& tokenizer, const TokenFileOptions& options = {});
-  /// Writes the given tokens. Throws Error on a token outside [0, vocab_size), on a vocab_size
-  /// outside [1, 2^32], and on a source that is neither empty nor 16 lower-case hexadecimal digits.
+  /// Writes the given tokens, atomically. Throws Error if the file cannot be written, on a token
+  /// outside [0, vocab_size), on a vocab_size outside [1, 2^32], and on a source that is neither
+  /// empty nor 16 lower-case hexadecimal digits.
   static void write(const std::string& path, const std::vector<int64_t>& tokens, int64_t vocab_size,
                     const std::string& source = "");
   /// Encodes a text file as write() does, into a temporary file that is unlinked at once. The

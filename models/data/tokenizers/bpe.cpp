@@ -81,9 +81,9 @@ bool is_space(Kind kind) { return kind == Kind::space; }
 bool is_other(Kind kind) { return kind == Kind::other; }
 
 /// The end by Llama 3's pattern, whose alternatives are tried in this order:
-///   's 't 're 've 'm 'll 'd in either case | [^\r\n letters numbers]? letters | up to three numbers
-///   |  ?others newlines* | spaces up to the last newline | spaces, except the last one before a word
-///   | spaces
+///   's 't 're 've 'm 'll 'd in either case | [^\r\n letters numbers]? letters
+///   | up to three numbers |  ?others newlines* | spaces up to the last newline
+///   | spaces, except the last one before a word | spaces
 size_t end_by_llama3(std::string_view text, size_t at, size_t most_numbers) {
   const std::string_view three = text.substr(at, 3);
   std::string lower(three);
@@ -110,7 +110,8 @@ size_t end_by_llama3(std::string_view text, size_t at, size_t most_numbers) {
   return last > at ? last : spaces;
 }
 
-/// The end where each number's character is a word, and GPT-2's rule sees the text between alone.
+/// The end by WordRule::digits: each character of a number is a word, and GPT-2's rule splits the
+/// text between numbers as if each part were a whole text.
 size_t end_by_digits(std::string_view text, size_t at) {
   const size_t digits = end_of_run(text, at, is_number, 1);
   if (digits > at) return digits;

@@ -15,9 +15,9 @@ namespace gradus::models::internal {
 
 /// How a byte-level tokenizer splits a text into words.
 enum class WordRule {
-  gpt2,
-  digits,  ///< SmolLM2: each character of a number is a word; gpt2 splits what lies between
-           ///< numbers, as if it were a whole text
+  gpt2,    ///< GPT-2's pattern, see BPETokenizer
+  digits,  ///< SmolLM2's rule: each character of a number is a word, and GPT-2's pattern splits the
+           ///< text between numbers as if each part were a whole text
   llama3,  ///< Llama 3's pattern, in which numbers have at most three characters
   qwen2,   ///< Llama 3's pattern with numbers of one character
 };
@@ -39,6 +39,7 @@ std::string bytes_to_unicode(std::string_view bytes);
 /// Inverts bytes_to_unicode(). Returns an empty string if `text` is no result of that function.
 std::string unicode_to_bytes(std::string_view text);
 
+/// Returns the key of a pair of token ids: `left` in the upper 32 bits, `right` in the lower ones.
 inline uint64_t pair_key(int32_t left, int32_t right) {
   return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
 }
@@ -51,7 +52,8 @@ class BPEMerger {
   BPEMerger(const std::vector<BPEMerge>& merges, const std::unordered_map<uint64_t, int32_t>& ranks)
       : merges_(merges), ranks_(ranks) {}
 
-  /// Merges the n tokens unit(0), ..., unit(n - 1) of a word and appends the result to `ids`.
+  /// Merges the n < 2^31 tokens unit(0), ..., unit(n - 1) of a word and appends the result to
+  /// `ids`.
   template <class Unit>
   void append(size_t n, Unit&& unit, std::vector<int32_t>& ids) {
     nodes_.clear();

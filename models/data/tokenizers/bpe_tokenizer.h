@@ -26,7 +26,7 @@ struct BPEOptions {
                               ///< bytes and merged tokens
   /// Special tokens, for example {"<|endoftext|>"}. Their ids are 0, 1, 2, ... in this order.
   std::vector<std::string> special = {};
-  int64_t min_count = 2;  ///< pairs that occur less often are not merged
+  int64_t min_count = 2;  ///< pairs that occur less often are not merged; at least 1
 };
 
 /// Byte-level byte pair encoding as in GPT-2: Sennrich, Haddow, Birch 2016, arXiv 1508.07909;
@@ -73,7 +73,9 @@ class BPETokenizer : public Tokenizer {
   /// throws Error, naming the file and the token or line.
   static BPETokenizer load_gpt2(const std::string& vocab_path, const std::string& merges_path,
                                 const std::vector<std::string>& special = {"<|endoftext|>"});
-  /// Writes vocab.json and merges.txt to these paths, each atomically.
+  /// Writes vocab.json and merges.txt to these paths, each atomically. The files do not record
+  /// which tokens are special: pass special_tokens() to load_gpt2() too. Throws Error if a file
+  /// cannot be written.
   void save_gpt2(const std::string& vocab_path, const std::string& merges_path) const;
 
  private:

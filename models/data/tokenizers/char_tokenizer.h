@@ -10,8 +10,8 @@
 namespace gradus::models {
 
 /// One token per character (Unicode code point). The vocabulary is the special tokens, followed by
-/// the distinct characters of a text in the order of their code points. encode also throws Error on
-/// text that is not UTF-8; the message names the offset of the invalid byte.
+/// the distinct characters of a text in the order of their code points. encode throws Error on text
+/// that is not UTF-8; the message names the offset of the invalid byte.
 class CharTokenizer : public Tokenizer {
  public:
   /// Builds the vocabulary from `text`. Throws Error if the text is empty or not UTF-8, and on a

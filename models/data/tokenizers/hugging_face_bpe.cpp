@@ -81,7 +81,7 @@ void expect_replace(const char* where, const json& part, const char* from, const
 void read_normalizer(const json& root, BPEForm& form) {
   const char* const key = "normalizer";
   const std::vector<json> parts = parts_of(root, key, "normalizers");
-  // Where spaces become "▁".
+  // If there is no pre_tokenizer, the normalizer must replace spaces by "▁".
   if (parts.empty() && !form.is_bytes && entry(root, "pre_tokenizer").is_null()) refuse(key, root);
   if (parts.empty()) return;
   if (have_types(parts, {"NFC"}) && form.is_bytes) {

@@ -22,7 +22,9 @@ struct BPEForm;
 /// If ignore_merges is set, a word in the vocabulary is one token.
 /// - Character-level, as in SentencePiece (Kudo, Richardson 2018, arXiv 1808.06226), for Llama 2
 /// and Mistral. A space becomes "▁", and a text is not split into words. A character outside the
-/// vocabulary becomes one token per byte (<0x00> to <0xFF>).
+/// vocabulary becomes one token per byte (<0x00> to <0xFF>). If the tokenizer.json says so,
+/// encode() puts a "▁" before a text (in some forms only if the text does not begin with a space),
+/// and decode() drops a space at the beginning.
 ///
 /// encode() also recognises the names of added tokens that are not special. It throws Error on a
 /// text of 2^29 bytes or more. to_json() returns the JSON of the tokenizer.json that was read.

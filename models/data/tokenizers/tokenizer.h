@@ -27,12 +27,12 @@ class Tokenizer {
   /// Returns the token ids of a text in which names of special tokens stand for these tokens. If
   /// several names match, the longest is used. Do not use it for text from an untrusted source.
   virtual std::vector<int64_t> encode_with_special(const std::string& text) const;
-  /// Returns true only if a text may be cut before text[at], that is, if the tokens of both parts
-  /// are those of the whole. text[at] must be a space, tab or line break, followed by a character
-  /// other than white space.
+  /// Returns true only if a text may be cut before text[at], that is, if the tokens of the first
+  /// part, followed by those of the second, are the tokens of the whole text. text[at] must be a
+  /// space, tab or line break, followed by a character other than white space.
   virtual bool may_cut(std::string_view /*text*/, size_t /*at*/) const { return true; }
-  /// Returns the ids of the special tokens that precede every text, for example Llama 3's
-  /// <|begin_of_text|>.
+  /// Returns the ids of the special tokens that a model expects before every text, for example
+  /// Llama 3's <|begin_of_text|>. encode() does not add them.
   virtual std::vector<int64_t> begin_ids() const { return {}; }
   /// Returns the text of token ids. Throws Error on an id outside [0, vocab_size()).
   virtual std::string decode(const std::vector<int64_t>& ids) const = 0;
@@ -40,7 +40,7 @@ class Tokenizer {
   virtual int64_t vocab_size() const = 0;
   /// Returns the whole tokenizer as a JSON object, which load_tokenizer() reads from a file.
   virtual std::string to_json() const = 0;
-  /// Writes to_json() to a file, atomically.
+  /// Writes to_json() to a file, atomically. Throws Error if the file cannot be written.
   void save(const std::string& path) const;
 
   /// Returns the id of a special token. Throws Error, listing the special tokens, if none has this

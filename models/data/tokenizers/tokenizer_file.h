@@ -12,9 +12,9 @@
 
 namespace gradus::models::internal {
 
-/// A parsed tokenizer file: a JSON object.
+/// A parsed tokenizer file.
 struct TokenizerFile {
-  const nlohmann::json& root;
+  const nlohmann::json& root;  ///< the content; a JSON object if the file is valid
   /// Returns whether the file is from Hugging Face's tokenizers library: it has a "model" and no
   /// "type".
   bool is_hugging_face() const;
@@ -30,9 +30,10 @@ struct TokenizerFile {
 void read_tokenizer(const char* op, const std::string& path,
                     const std::function<void(const TokenizerFile&)>& use);
 
-/// Calls on_name(id) for each name in the text; where several names match, for the longest. Calls
-/// on_text(part, is_first) for each non-empty part of the text before, between and after names,
-/// where is_first tells whether the part is at the start of the text.
+/// Calls on_name(id) for each occurrence of a name in the text. If several names match at one
+/// position, the longest is used. No name may be empty. Calls on_text(part, is_first) for each
+/// non-empty part of the text before, between and after names; is_first is true if the part is at
+/// the start of the text.
 void split_at_names(const std::string& text, const std::unordered_map<std::string, int64_t>& names,
                     const std::function<void(std::string_view, bool)>& on_text,
                     const std::function<void(int64_t)>& on_name);
@@ -64,6 +65,7 @@ std::vector<std::string> hf_tokens(const nlohmann::json& root);
 std::vector<std::string> hf_special(const nlohmann::json& root);
 /// Returns the merges of a byte-level BPE, each as "left right".
 std::vector<std::string> hf_merges(const nlohmann::json& root);
+/// Returns the options of a WordPiece tokenizer, including the names of its special tokens.
 WordPieceOptions hf_wordpiece_options(const nlohmann::json& root);
 
 /// Loads the tokenizer of a model folder, written by this library or by Hugging Face's:

@@ -18,9 +18,9 @@ struct WordTokenizerOptions {
 
 /// One token per word. A word is a run of letters, numbers (also ½) and marks (such as combining
 /// accents), or one other character (punctuation, symbol). White space separates words and is
-/// dropped. For example, "It's 3.14 km" becomes It ' s 3 . 14 km. Kinds of characters and lower case
-/// follow Unicode. encode throws Error on text that is not UTF-8; the message names the offset of
-/// the invalid byte.
+/// dropped. For example, "It's 3.14 km" becomes It ' s 3 . 14 km. Kinds of characters and lower
+/// case follow Unicode. encode throws Error on text that is not UTF-8; the message names the offset
+/// of the invalid byte.
 ///
 /// decode(encode(x)) may differ from x: white space and, with lower_case, capitals are lost, and
 /// words outside the vocabulary become [UNK]. decode puts one space between words, with these

@@ -54,11 +54,12 @@ class WordPieceTokenizer : public Tokenizer {
   /// Reads a file that save() wrote. On failure throws Error, naming the file and the problem.
   static WordPieceTokenizer load(const std::string& path);
 
-  /// Reads a vocab.txt, one piece per line. Throws the errors of the constructor; the messages name
-  /// the file.
+  /// Reads a vocab.txt, one piece per line. Throws Error if the file cannot be read, and the errors
+  /// of the constructor; the messages name the file.
   static WordPieceTokenizer load_vocab(const std::string& path,
                                        const WordPieceOptions& options = {});
-  /// Writes a vocab.txt, atomically. Throws Error if a piece contains "\n" or ends with "\r".
+  /// Writes a vocab.txt, atomically. Throws Error if a piece contains "\n" or ends with "\r", or if
+  /// the file cannot be written.
   void save_vocab(const std::string& path) const;
 
  private:

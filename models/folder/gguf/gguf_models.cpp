@@ -53,7 +53,8 @@ std::vector<Key> keys_with(std::vector<Key> more) {
   return all;
 }
 
-/// The architecture `type`; what all GPTs share is the same in all.
+/// Returns the architecture `type`: the given fixed fields and layers, and those that all
+/// architectures have.
 Architecture architecture(const char* type, std::vector<std::pair<const char*, const char*>> fixed,
                           std::vector<HuggingFaceLayer> layers) {
   Architecture a;
@@ -95,8 +96,8 @@ Architecture make_gpt2() {
   return a;
 }
 
-/// llama, whose pairs of features that rotate together are neighbours as ours, or qwen2 and qwen3,
-/// where they are half a head apart.
+/// Returns llama, qwen2 or qwen3. The features of a pair that rotates together are neighbours in
+/// llama, as in our models; in qwen2 and qwen3 they are half a head apart.
 Architecture make_llama(const char* type, HuggingFaceLayer::Kind kind, bool has_qk_norm) {
   std::vector<std::pair<const char*, const char*>> fixed{
       {"positions", "rotary"}, {"norm", "rms"}, {"gated", "true"}};
@@ -171,7 +172,7 @@ void check_held(const std::string& op, const Architecture& a, GPTConfig c) {
 
 // ---- rotary frequencies ----
 
-/// What the frequency of each pair of features is divided by: (head_dim / 2).
+/// Returns the number that divides the frequency of each pair of features: (head_dim / 2).
 Tensor frequency_factors(const nn::RotaryOptions& scaled, int64_t head_dim) {
   nn::RotaryOptions plain = scaled;
   plain.factor = 1;
@@ -190,8 +191,9 @@ Tensor frequency_factors(const nn::RotaryOptions& scaled, int64_t head_dim) {
   return factors;
 }
 
-/// Checks the file's factors against the configuration's, from which other programs leave out
-/// rotary_factor; the other values are then taken to be those of Llama 3.1.
+/// Throws Error unless the file's frequency factors are those of the configuration. Files of other
+/// programs do not state rotary_factor: it is then set to the largest factor, and the other options
+/// of scaled positions keep their defaults, which are those of Llama 3.1.
 void read_factors(const Tensor* in_file, GPTConfig& c) {
   if (!in_file && c.rotary.factor == 1) return;
   check(in_file, "expected a tensor \"", freqs_name, "\", since rotary_factor is not 1");
@@ -260,7 +262,7 @@ Fields keyed_fields(const Architecture& a, const Fields& ours) {
   return fields;
 }
 
-/// The keys that must have these values, which follow from others.
+/// Returns keys whose values follow from other keys, with these values.
 std::vector<std::pair<std::string, int64_t>> implied(const Architecture& a, GPTConfig c) {
   const std::string type = a.names.type;
   const int64_t head_dim = head_layout(GPT::fields(c)).head_dim;
@@ -276,7 +278,7 @@ const Tensor* find_tensor(const NamedTensors& tensors, const char* name) {
   return nullptr;
 }
 
-/// The configuration by the metadata and by which tensors there are.
+/// Returns the configuration, from the metadata and from the presence of some tensors.
 GPTConfig read_config(const Architecture& a, const GgufFile& file) {
   GPTConfig c;
   const Fields ours = GPT::fields(c), keyed = keyed_fields(a, ours);

@@ -32,7 +32,8 @@ void for_each_cut(const std::string& token, const F& f) {
   }
 }
 
-/// Whether a space is put before every text. Throws Error if it is before some.
+/// Returns whether the tokenizer puts a space before every text. Throws Error if it puts one before
+/// some texts only.
 bool adds_space(const json& root) {
   if (!root.value("normalizer", json()).is_null()) return true;
   const json& before = root.value("pre_tokenizer", json());
@@ -47,7 +48,7 @@ std::unordered_map<std::string, double> scores_of(const HuggingFaceBPE& tokenize
                                                   const json& model) {
   std::unordered_map<std::string, double> scores;
   std::unordered_set<std::string> pairs;
-  std::string before;  // what the merge before makes
+  std::string before;  // the token that the previous merge makes
   for (const json& merge : model["merges"]) {
     const std::string pair =
         merge.is_array() ? std::string(merge[0]) + ' ' + std::string(merge[1]) : std::string(merge);

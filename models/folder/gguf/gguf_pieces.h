@@ -13,12 +13,12 @@ namespace gradus::models::internal {
 bool has_pieces(const HuggingFaceBPE& tokenizer);
 
 /// Adds the keys "tokenizer.ggml.*" for a model of `vocab` tokens, at least as many as the
-/// tokenizer has. A normal token's score is the negative index of the first merge that makes it, or
-/// minus the number of merges if none does; the score of other tokens is 0. llama.cpp merges any
-/// two neighbours whose concatenation is a token, the highest score first. Throws Error if
-/// llama.cpp would merge two tokens that the tokenizer does not merge, if merges that make the same
-/// token are not consecutive, or if the tokenizer puts a space before some texts only, or several
-/// tokens before every text.
+/// tokenizer has. A normal token's score is minus the index of the first merge that makes this
+/// token, or minus the number of merges if no merge makes it; the score of other tokens is 0.
+/// llama.cpp merges any two neighbours whose concatenation is a token, the highest score first.
+/// Throws Error if llama.cpp would merge two tokens that the tokenizer does not merge, if merges
+/// that make the same token are not consecutive, or if the tokenizer puts a space before some texts
+/// only, or several tokens before every text.
 void add_gguf_pieces(nlohmann::ordered_json& metadata, const HuggingFaceBPE& tokenizer,
                      int64_t vocab);
 

@@ -9,8 +9,8 @@
 //   gpt2  GPT with learned positions and layer norms         (GPT2LMHeadModel)
 //   llama, mistral, qwen2, qwen3                             (LlamaForCausalLM, ...)
 //       GPT with rotary positions (optionally scaled as in Llama 3.1), RMS norms, gated
-//         feed-forward layers and no biases, but qwen2 with biases of queries, keys and values;
-//         qwen3 with qk_norm; mistral with a window, and qwen2 and qwen3 with or without one
+//         feed-forward layers, and no biases except those of queries, keys and values in qwen2;
+//         qwen3 with qk_norm; mistral with a window, qwen2 and qwen3 with or without a window
 //   bert  Bert                                               (BertForPreTraining)
 //         BertClassifier                                     (BertForSequenceClassification,
 //                                                             BertForTokenClassification)

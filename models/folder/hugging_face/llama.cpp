@@ -15,8 +15,8 @@ using nlohmann::json, nlohmann::ordered_json;
 
 namespace {
 
-/// In what the models of Llama's family differ: the values of keys that config.json may lack, and
-/// of our fields.
+/// The differences between the models of Llama's family: the default values of keys that
+/// config.json may lack, and the values of our fields.
 struct Variant {
   const char *type, *architecture;
   const char *vocab, *context, *hidden, *kv_heads, *head_dim;

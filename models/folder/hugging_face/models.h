@@ -112,7 +112,8 @@ struct HuggingFaceParameter {
   std::vector<std::string> names;  ///< without the prefix; our parameter joins them if there are
                                    ///< several
   bool has_prefix = false;         ///< whether HuggingFaceModel::prefix can precede the names
-  bool is_transposed = false;
+  bool is_transposed = false;      ///< whether Hugging Face stores it as (in, out), see
+                                   ///< HuggingFaceLayer::conv1d
 };
 /// The tables of Llama's family.
 const HuggingFaceModel& llama();
