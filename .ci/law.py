@@ -18,7 +18,8 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # by the memory of its activations; core/tensor/segment.* and recompute.h would go. 80 for Jacobians, Hessians and
     # their products with vectors (core/tensor/derivatives.*), which would otherwise be loops over grad() in each program.
     # 25 so that AddressSanitizer's tests need not map each large block anew: the table of ops takes 0.4 of the time.
-    "core without ops, kernels": (3905, ["core"], ["core/ops", "core/kernels"]),
+    # 10 so that messages about dtypes name the op and views of compressed weights print.
+    "core without ops, kernels": (3915, ["core"], ["core/ops", "core/kernels"]),
     # More than planned: 40 for weights of binary cross entropies, squares and weights of margins, and low-rank updates
     # of linear layers (updated_linear). 640 for functions of tensors that students know from PyTorch: transposed and
     # one-dimensional convolutions (100), einsum (165), orderings and counts (median, quantile, unique, bincount,
@@ -35,17 +36,19 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # layers of a Sequential draw their weights in the order written, whatever the compiler. 50 for Conv1d and
     # ConvTranspose2d. 100 for three steps of Muon at less than half the cost of five: the Polar Express, each head on its
     # own, tall matrices without transposes. 10 so that adapters find output layers that are tied to embeddings.
-    "nn and optim without ranks": (3825, ["nn", "optim"], ["optim/parallel", "optim/mpi"]),
+    # 15 so that layers, updates and states of other sizes or dtypes are refused before anything changes.
+    "nn and optim without ranks": (3840, ["nn", "optim"], ["optim/parallel", "optim/mpi"]),
     # Not planned: one run on several machines.
     "optim/parallel, optim/mpi": (1150, ["optim/parallel", "optim/mpi"], []),
     "models without data, folder": (3500, ["models"], ["models/data", "models/folder"]),
     # 350 more than planned, for conversations as training data (models/data/chat), packed into rows. 15 so that texts
-    # larger than memory are cut only where their tokenizer may be cut. 5 so that contrastive batches repeat no image.
-    "models/data": (5370, ["models/data"], []),
+    # larger than memory are cut only where their tokenizer may be cut. 5 so that contrastive batches repeat no image. 15 for lists
+    # of chat templates, and messages that name the text.
+    "models/data": (5385, ["models/data"], []),
     # 750 more than planned, for GGUF, which llama.cpp reads (models/folder/gguf); 240 of these for the tokenizers of
     # Llama's family in it: SentencePiece's (gguf_pieces) could go. 305 for adapters that PEFT reads and writes, and for
-    # labels and special tokens.
-    "models/folder": (4060, ["models/folder"], []),
+    # labels and special tokens. 10 so that weights of another model change nothing.
+    "models/folder": (4070, ["models/folder"], []),
     # More than planned: 1,100 for the page of a run (examples/page): what a model does while it trains is seen, asked
     # and changed without a second program. Answers about images and the statistics of layers could go. 130 for
     # TensorBoard's event files (examples/logs); runs are compared there with those of other libraries. 300 for pictures

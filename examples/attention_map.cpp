@@ -63,11 +63,15 @@ std::string picture_path(const std::string& path, size_t group) {
   return path.substr(0, dot) + '-' + std::to_string(group + 1) + ".png";
 }
 
+/// Throws Error unless --out is a file and --html another one than the pictures.
 void check_paths(const Options& o) {
-  const std::filesystem::path out = o.out;
-  core::check(out.has_filename() && !std::filesystem::is_directory(out),
+  using Path = std::filesystem::path;
+  core::check(Path(o.out).has_filename() && !is_directory(Path(o.out)),
               "--out: expected a file, got ", shown(o.out));
-  core::check(o.html != o.out, "--html: expected another file than --out");
+  const auto place = [](const Path& path) { return weakly_canonical(absolute(path)); };
+  for (size_t group = 0; group < 3 && !o.html.empty(); ++group)
+    core::check(place(o.html) != place(picture_path(o.out, group)),
+                "--html: expected another file than the pictures, got ", shown(o.html));
 }
 
 int run(int argc, char** argv) {
@@ -83,10 +87,10 @@ int run(int argc, char** argv) {
   flags.add("--out", o.out, "FILE", "picture; a transformer translator adds NAME-2 and NAME-3");
   flags.add("--html", o.html, "FILE", "interactive page for a browser", "none");
   if (!flags.parse(argc, argv)) return 0;
+  check_paths(o);
   const NoGrad no_grad;
   const EvalMode eval;
   const std::vector<AttentionGroup> groups = groups_of(o);
-  check_paths(o);
   for (const std::string& file : {o.out, o.html}) make_folder_of(file);
   for (size_t i = 0; i < groups.size(); ++i) {
     const AttentionGroup& group = groups[i];

@@ -16,6 +16,7 @@
 #include "examples/onnx/models.h"
 #include "examples/support/cli.h"
 #include "examples/support/flags.h"
+#include "examples/support/folder.h"
 #include "examples/support/text.h"
 #include "examples/support/weights.h"
 
@@ -40,6 +41,7 @@ bool has_tokenizer(const std::string& dir) {
 
 template <class Model>
 void write(const Options& o, const Model& model, const models::HuggingFaceParts& parts) {
+  if (o.format == Format::gguf) make_folder_of(o.to);
   if (o.format == Format::hugging_face) return models::save_hugging_face(o.to, model, parts);
   if constexpr (std::is_same_v<Model, models::GPT>)
     if (o.format == Format::gguf) return models::save_gguf(o.to, model, parts.tokenizer, o.type);
@@ -88,8 +90,7 @@ void export_onnx(const Options& o) {
   } else {
     bytes = to_onnx(model);
   }
-  const std::filesystem::path parent = std::filesystem::path(o.to).parent_path();
-  if (!parent.empty()) std::filesystem::create_directories(parent);
+  make_folder_of(o.to);
   write_file_atomically(o.to, bytes);
 }
 
@@ -126,7 +127,7 @@ int run(int argc, char** argv) {
   flags.add(format);
   add_weights(flags, o.weights);
   if (!flags.parse(argc, argv)) return 0;
-  core::check(!o.to.empty(), "--to: expected a folder, or a file with --format onnx");
+  core::check(!o.to.empty(), "--to: expected a folder, or a file with --format gguf or onnx");
   core::check(o.format == Format::gradus || o.weights == Weights::as_stored ||
                   o.weights == Weights::float32,
               "--weights: bfloat16 and int8 need --format gradus");

@@ -83,6 +83,7 @@ std::vector<std::string> read_names(int argc, char** argv) {
   std::set<std::string> names;
   std::string text = argc > 1 ? read_file(argv[1]) : source_text(), name;
   for (const char c : text + '\n') {
+    core::check(argc < 2 || c != '.', argv[1], ": expected names without a '.', got ", name, "...");
     if (argc > 1 ? c != '\n' && c != '\r' : std::isalpha(static_cast<unsigned char>(c))) {
       name += c;
     } else {

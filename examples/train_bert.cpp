@@ -52,15 +52,16 @@ class BertTask : public Task {
     return masked + next;
   }
   Evaluation estimate(Split part, int64_t step) override {
-    return evaluation(training_.eval_batches, [this, part, step](int64_t i) {
-      return data_.random_batch(part, o_.batch, ~training_.seed, step, i);
-    });
+    const int64_t batches = training_.eval_batches, examples = batches * o_.batch;
+    return {batches, static_cast<double>(examples), [this, part, step](int64_t i) {
+              return score(data_.random_batch(part, o_.batch, ~training_.seed, step, i));
+            }};
   }
   Evaluation validation() override {
     const int64_t examples = data_.num_examples(Split::validation), at_once = 64;
-    return evaluation(num_batches(examples, at_once), [this](int64_t i) {
-      return data_.examples(Split::validation, i * at_once, at_once);
-    });
+    return {num_batches(examples, at_once), static_cast<double>(examples), [this](int64_t i) {
+              return score(data_.examples(Split::validation, i * at_once, at_once));
+            }};
   }
   void save(const std::string& dir) const override {
     models::save_model(dir, model_, tokenizer_.get());
@@ -95,7 +96,7 @@ class BertTask : public Task {
     config.vocab = vocab_for<models::Bert>(dir, *tokenizer_);
     return config;
   }
-  Evaluation evaluation(int64_t batches, std::function<MaskedBatch(int64_t)> batch) const;
+  Score score(const MaskedBatch& batch) const;
 
   const Options o_;
   const TrainOptions training_;
@@ -124,23 +125,23 @@ TaskInfo BertTask::info() const {
           .opening = out.str()};
 }
 
-/// The loss counts only the masked tokens.
-Evaluation BertTask::evaluation(int64_t batches, std::function<MaskedBatch(int64_t)> batch) const {
-  return {batches, static_cast<double>(batches), [this, batch](int64_t i) {
-            const models::BertAnswers a = model_.answers(batch(i));
-            const auto words = static_cast<double>(a.words.numel());
-            const auto rows = static_cast<double>(a.next.numel());
-            return Score{.loss = cross_entropy(a.word_logits, a.words).item(),
-                         .examples = words,
-                         .more = {{"masked_accuracy", nn::accuracy(a.word_logits, a.words), words},
-                                  {"next_accuracy", nn::accuracy(a.next_logits, a.next), rows}}};
-          }};
+/// The loss counts only the masked tokens. A batch of unknown words has none.
+Score BertTask::score(const MaskedBatch& batch) const {
+  if (batch.targets.max().item() < 0) return {.loss = 0, .examples = 0};
+  const models::BertAnswers a = model_.answers(batch);
+  const auto words = static_cast<double>(a.words.numel());
+  const auto rows = static_cast<double>(a.next.numel());
+  return {.loss = cross_entropy(a.word_logits, a.words).item(),
+          .examples = words,
+          .more = {{"masked_accuracy", nn::accuracy(a.word_logits, a.words), words},
+                   {"next_accuracy", nn::accuracy(a.next_logits, a.next), rows}}};
 }
 
 /// Prints held-out text with the predictions for masked words: <word> if right, else <prediction
 /// not word>.
 void BertTask::show() {
   const MaskedBatch batch = data_.examples(Split::validation, 0, 3);
+  if (batch.targets.max().item() < 0) return;
   const std::vector<int64_t> predicted =
       argmax(model_.answers(batch).word_logits, -1).to_vector<int64_t>();
   auto word = [this](int64_t id) { return visible(tokenizer_->decode({id})); };

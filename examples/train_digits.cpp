@@ -11,6 +11,7 @@
 #include "examples/support/drawn_digits.h"
 #include "examples/support/text.h"
 #include "examples/training/training.h"
+#include "gradus/models/data/images/gzip.h"
 
 using namespace gradus;
 
@@ -86,9 +87,10 @@ TaskInfo DigitTask::info() const {
           .loss = "cross entropy",
           .items = "images",
           .batch_items = o_.batch,
-          .data_id = o_.images.empty() ? "drawn"
-                                       : fingerprint(read_file(o_.images)) + ' ' +
-                                             fingerprint(read_file(o_.labels)),
+          .data_id = o_.images.empty()
+                         ? "drawn"
+                         : fingerprint(read_file(internal::plain_or_packed(o_.images))) + ' ' +
+                               fingerprint(read_file(internal::plain_or_packed(o_.labels))),
           .opening = "images " + (o_.images.empty() ? "drawn" : o_.images) + ": " +
                      with_commas(first_) + " train, " + with_commas(n - first_) +
                      " validate\nmodel  " + with_commas(model_.num_parameters()) + " parameters\n"};

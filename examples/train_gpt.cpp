@@ -76,8 +76,7 @@ class TextTask : public Task {
     return model_.loss(x, y, positions);
   }
   Evaluation estimate(Split part, int64_t step) override {
-    const int64_t batches = training_.eval_batches;
-    const int64_t tokens = batches * o_.batch * o_.model.context;
+    const int64_t batches = training_.eval_batches, tokens = batches * o_.batch * o_.model.context;
     return evaluation(batches, tokens, [this, part, step](int64_t i) {
       // ~seed gives other batches than training has.
       return text_->random_batch(part, o_.batch, ~training_.seed, step, i);
@@ -85,7 +84,7 @@ class TextTask : public Task {
   }
   /// Evaluates every token of the validation part once.
   Evaluation validation() override {
-    return evaluation(text_->validation_batches(), text_->validation_tokens(),
+    return evaluation(text_->validation_batches(), text_->validation_inputs(),
                       [this](int64_t i) { return text_->validation_batch(i); });
   }
   void save(const std::string& dir) const override;

@@ -154,7 +154,9 @@ int run(int argc, char** argv) {
   manual_seed(o.seed);
 
   const Digits digits = read_digits(o.data);
-  const int64_t n = digits.labels.size(0), first = n - 1000;  // of the held-out digits
+  // The digits from `first` on are held out.
+  const int64_t n = digits.labels.size(0), first = n - std::min<int64_t>(1000, n / 5);
+  core::check(n >= 150, "--data: expected at least 150 images, to hold out and show 30, got ", n);
   const Digits held_out{digits.images.slice(0, first), digits.labels.slice(0, first)};
   const Autoencoder model(digits.images[0].numel(), o);
   std::printf("%lld parameters\n", static_cast<long long>(model.num_parameters()));

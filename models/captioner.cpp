@@ -56,7 +56,7 @@ Fields Captioner::fields(CaptionerConfig& c) {
   fields.add("image", c.image, 1, 1e5, "height and width of an image");
   fields.add("channels", c.channels, 1, 1e4, "channels of an image");
   fields.add("filters", c.filters, 1, 1e5,
-             "filters of the first convolution; each following one doubles them");
+             "filters of the first convolution; doubled by each later one but the last");
   fields.add("convolutions", c.convolutions, 1, 10,
              "number of convolutions that halve the feature map");
   fields.add("dim", c.dim, 1, 1e6, "size of word embeddings");

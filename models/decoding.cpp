@@ -156,7 +156,8 @@ int64_t sample_token(const Tensor& all, const SamplingOptions& options, Generato
   NoGrad no_grad;
   const Tensor logits = adjusted(all, options, text);
   const Tensor best = max(logits);
-  check(std::isfinite(best.item()), "sample_token: the logits are not finite");
+  check(std::isfinite(best.item()), "sample_token: the largest logit, after penalty and bias, is ",
+        best.item(), ": expected a finite one");
   if (options.temperature < 1e-6) return argmax(logits, 0).item<int64_t>();
 
   const Tensor probabilities = softmax((logits - best) / options.temperature);
@@ -400,7 +401,7 @@ std::vector<std::vector<Hypothesis>> beam_search(Decoder& decoder, int64_t sourc
   for (int64_t i = 0; i <= o.tokens && decoder.room() > 0; ++i) {
     const Tensor logits = decoder.next_logits(from_data(ids, {rows, 1}));
     check(logits.shape() == Shape{rows, decoder.vocab()}, "beam_search: expected a decoder with ",
-          rows, " rows, beams per source, got logits ", logits.shape());
+          rows, " rows (", sources, " sources x ", o.beams, " beams), got logits ", logits.shape());
     const Tensor log_probs = log_softmax(logits.to(float64));
     std::vector<int64_t> from(static_cast<size_t>(rows));
     std::iota(from.begin(), from.end(), 0);

@@ -62,6 +62,8 @@ Tensor trunc_normal(const Shape& shape, double mean, double std, double low, dou
   // In the upper tail the distribution function rounds to 1: draw from the lower tail and negate.
   const double sign = a > 0 ? -1 : 1, lower = a > 0 ? -b : a, upper = a > 0 ? -a : b;
   const double from = normal_cdf(lower), to = normal_cdf(upper);
+  check(to > 1e-290, "init::trunc_normal: expected an interval within 36 std of the mean ", mean,
+        ", got std ", std, ", low ", low, ", high ", high);
   Tensor u = rand(shape, float64), x = empty(shape);
   const double* up = u.data<double>();
   float* xp = x.data<float>();

@@ -30,7 +30,8 @@ Tensor normal(const Shape& shape, double mean = 0, double std = 1);
 Initialiser normal();
 /// Draws values from the normal distribution truncated to [low, high], by inverting its
 /// distribution function, not by clamping. `low` and `high` are values, not multiples of `std`.
-/// Throws Error unless std > 0 and low < high.
+/// Throws Error unless std > 0 and low < high, or if the interval is further than 36 std from the
+/// mean.
 Tensor trunc_normal(const Shape& shape, double mean = 0, double std = 1, double low = -2,
                     double high = 2);
 

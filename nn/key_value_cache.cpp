@@ -55,10 +55,8 @@ bool KeyValueCache::uneven() const {
 
 void KeyValueCache::append(const Tensor& k, const Tensor& v) {
   const Shape expected{std::ssize(lengths_), k_.size(1), k.rank() == 4 ? k.size(2) : 0, k_.size(3)};
-  const Shape expected_values = expected.with(-1, v_.size(3));
-  check(k.shape() == expected && v.shape() == expected_values,
-        "KeyValueCache: expected keys and values ", expected, " and ", expected_values, ", got ",
-        k.shape(), " and ", v.shape());
+  check_tensor("KeyValueCache", "keys", k, k_.dtype(), expected);
+  check_tensor("KeyValueCache", "values", v, v_.dtype(), expected.with(-1, v_.size(3)));
   check(!grad_enabled(),
         "KeyValueCache: gradients do not flow through a cache; use it under NoGrad");
   const int64_t more = k.size(2);
@@ -143,15 +141,16 @@ void KeyValueCache::remove_row(int64_t row) {
   lengths_.pop_back();
 }
 
-Tensor KeyValueCache::previous_tokens(size_t sublayer, const Tensor& x) {
+Tensor KeyValueCache::previous_tokens(size_t sublayer, const Tensor& x, bool save) {
   check(!grad_enabled(),
         "KeyValueCache: gradients do not flow through a cache; use it under NoGrad");
   Tensor& last = last_tokens_.at(sublayer);
   check(x.rank() == 3 && x.size(0) == std::ssize(lengths_) && x.size(1) > 0,
         "KeyValueCache: expected x (", lengths_.size(), ", T, dim), got ", x.shape());
   const Tensor before = last.defined() ? last : zeros({x.size(0), 1, x.size(2)}, x.dtype());
-  last = x.slice(1, -1).clone();
-  return cat({before, x.slice(1, 0, -1)}, 1);
+  const Tensor previous = cat({before, x.slice(1, 0, -1)}, 1);
+  if (save) last = x.slice(1, -1).clone();
+  return previous;
 }
 
 void KeyValueCache::clear() {

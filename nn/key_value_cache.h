@@ -25,7 +25,8 @@ class KeyValueCache {
   KeyValueCache(int64_t batch, int64_t kv_heads, int64_t capacity, int64_t key_dim,
                 Dtype dtype = float32, int64_t value_dim = 0);
   /// Appends to each sequence the keys k (B, Hk, T, key_dim) and values v (B, Hk, T, value_dim) of
-  /// T tokens. Throws Error if the tokens exceed the capacity, or if gradients are being recorded.
+  /// T tokens, with the cache's dtype. Throws Error, with nothing changed, for other shapes or
+  /// dtypes, if the tokens exceed the capacity, or if gradients are being recorded.
   void append(const Tensor& k, const Tensor& v);
   /// Returns a view of the cached keys, (B, Hk, length, key_dim). Positions after the end of a
   /// shorter sequence contain arbitrary finite numbers.
@@ -41,10 +42,10 @@ class KeyValueCache {
   int64_t capacity() const { return capacity_; }  ///< maximum number of tokens per sequence
   /// Returns, for each token of x, the features of the token before it: (B, T, dim), for blocks
   /// with token_shift. x (B, T, dim) is the input of a sublayer for the next T >= 1 tokens;
-  /// sublayer 0 is attention, 1 the MLP. Features before the first token of a sequence are 0. Saves
-  /// the last token of x for the next call with the same sublayer. Throws Error if gradients are
-  /// being recorded.
-  Tensor previous_tokens(size_t sublayer, const Tensor& x);
+  /// sublayer 0 is attention, 1 the MLP. Features before the first token of a sequence are 0. If
+  /// `save`, saves the last token of x for the next call with the same sublayer. Throws Error, with
+  /// nothing changed, if gradients are being recorded.
+  Tensor previous_tokens(size_t sublayer, const Tensor& x, bool save = true);
   /// Replaces each sequence i by the old sequence rows[i], as beam search requires; rows (B) int64
   /// may repeat an index.
   void reorder(const Tensor& rows);

@@ -35,6 +35,8 @@ Tensor Linear::operator()(const Tensor& x, Activation activation) const {
 }
 
 Tensor Linear::rows(const Tensor& x, int64_t begin, int64_t end) const {
+  check(0 <= begin && begin < end && end <= weight.size(0), "Linear::rows: expected 0 <= begin < ",
+        "end <= ", weight.size(0), ", got ", begin, " and ", end);
   const Tensor w = rows_of(weight, begin, end);
   const Tensor b = bias.defined() ? bias.slice(0, begin, end) : bias;
   return lora_update() ? (*lora_update())(x, w, b, begin) : linear(x, w, b);

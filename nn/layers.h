@@ -29,7 +29,8 @@ struct Linear : Module {
   explicit Linear(const Tensor& weight, const Tensor& bias = {});
   /// Maps (..., in) to (..., out).
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
-  /// Computes output features [begin, end) only: (..., in) -> (..., end - begin).
+  /// Computes output features [begin, end) only: (..., in) -> (..., end - begin). Throws Error
+  /// unless 0 <= begin < end <= out.
   Tensor rows(const Tensor& x, int64_t begin, int64_t end) const;
   /// Returns the dtype of inputs and outputs.
   Dtype dtype() const { return is_compressed(weight.dtype()) ? float32 : weight.dtype(); }

@@ -22,10 +22,7 @@ Tensor Module::param(const std::string& name, Tensor value) {
 Tensor Module::param(const std::string& name, const Shape& shape, const Initialiser& initialiser,
                      const char* layer) {
   checked_sizes(layer, shape);
-  if (Loading* loading = Loading::current()) {
-    loading->count(layer, name, shape);
-    return param(name, zeros(shape));
-  }
+  if (Loading::current()) return param(name, shape, 0, layer);
   const Tensor value = initialiser(shape);
   check(value.defined() && value.shape() == shape, layer, ": parameter '", name,
         "': expected an initialiser that returns ", shape, ", got ",
@@ -54,15 +51,20 @@ Tensor Module::buffer(const std::string& name, const std::function<Tensor(Dtype)
 }
 
 Tensor Module::compressible(Tensor parameter) {
-  registry_->entries.back().compressible = true;
+  std::vector<Entry>& all = registry_->entries;
+  check(!all.empty() && all.back().tensor.impl_ptr() == parameter.impl_ptr(),
+        "module: compressible: expected the parameter registered last");
+  all.back().compressible = true;
   return parameter;
 }
 
 void Module::hidden_weight(const Tensor& parameter, std::vector<int64_t> rows,
                            std::vector<int64_t> heads) {
+  bool found = false;
   for (Entry& entry : registry_->entries)
     if (entry.tensor.defined() && &entry.tensor.impl() == &parameter.impl())
-      entry.hidden = true, entry.rows = rows, entry.heads = heads;
+      found = entry.hidden = true, entry.rows = rows, entry.heads = heads;
+  check(found, "module: hidden_weight: expected a parameter of this layer");
 }
 
 std::vector<StackedMatrices> Module::hidden_matrices() const {
@@ -83,8 +85,11 @@ void Module::check_name(const std::string& name) {
 }
 
 void Module::add(Entry entry) {
+  // children() registers names such as "blocks.0", which are inside the name "blocks".
+  const auto holds = [](auto& a, auto& b) { return (b.name + '.').starts_with(a.name + '.'); };
   for (const Entry& other : registry_->entries)
-    check(other.name != entry.name, "module: the name '", entry.name, "' is registered twice");
+    check(!holds(other, entry) && !holds(entry, other), "module: the name '", entry.name,
+          "' is registered twice");
   registry_->entries.push_back(std::move(entry));
 }
 

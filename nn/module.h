@@ -26,7 +26,8 @@ namespace gradus::nn {
 struct LoraUpdate;  // finetune/lora.h
 
 /// The base of layers and models: named parameters, buffers and children, in order of registration.
-/// Registering throws Error if the name is empty, contains a dot, or is taken in the same module.
+/// Registering throws Error if the name is empty, contains a dot, or is taken in the same module,
+/// also by a list of children.
 /// Copying a module copies handles, as copying a Tensor does: both copies share the parameters. A
 /// tied parameter is listed, counted and saved once, under its first name.
 class Module {
@@ -106,15 +107,16 @@ class Module {
   /// expression passed as `value`, such as init::normal({n, n}), is evaluated even while
   /// load_model() creates the model; pass an Initialiser to avoid this.
   Tensor param(const std::string& name, Tensor value);
-  /// Marks `parameter`, which must be the parameter registered last, as compressible, so that to()
-  /// may convert it to bfloat16 and int8. Returns `parameter`. All ops that read the parameter must
-  /// accept these dtypes, as linear(), feed_forward() and embedding() do. Example:
+  /// Marks `parameter` as compressible, so that to() may convert it to bfloat16 and int8. Returns
+  /// `parameter`. Throws Error unless it is the parameter registered last. All ops that read
+  /// the parameter must accept these dtypes, as linear(), feed_forward() and embedding() do. For
+  /// example:
   ///   weight(compressible(param("weight", {out, in}, init::kaiming_uniform())))
   Tensor compressible(Tensor parameter);
   /// Marks a parameter of this layer as the weight of a hidden layer, see hidden_matrices(). It may
   /// be a matrix, the filters of a convolution, or several matrices stacked in one tensor. For
   /// stacked matrices, `rows` lists the number of rows of each, and `heads` the number of attention
-  /// heads of each; see StackedMatrices.
+  /// heads of each; see StackedMatrices. Throws Error if `parameter` is not this layer's own.
   void hidden_weight(const Tensor& parameter, std::vector<int64_t> rows = {},
                      std::vector<int64_t> heads = {});
   /// Marks `weight`, the first parameter of this layer, as the matrix (out, in) of a linear map, so

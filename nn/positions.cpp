@@ -90,7 +90,8 @@ Tensor same_example(const Tensor& x, const Tensor& positions) {
   for (int64_t i = 0; i < B * T; ++i) {
     const int64_t at = all[static_cast<size_t>(i)],
                   next = i % T == 0 ? 0 : all[static_cast<size_t>(i - 1)] + 1;
-    check(at == 0 || at == next, "positions count an example's tokens from 0: expected 0 or ", next,
+    check(at == 0 || at == next,
+          "same_example: positions count an example's tokens from 0: expected 0 or ", next,
           ", got ", at);
   }
   const Tensor first = arange(T) - positions;  // (B, T): where its example starts
@@ -123,10 +124,11 @@ Tensor token_shift(const Tensor& x, const Tensor& weight, const Tensor& mask) {
   return x + (previous - x) * weight;
 }
 
-Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache& cache, size_t sublayer) {
+Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache& cache, size_t sublayer,
+                   bool save) {
   if (!weight.defined()) return x;
   check_tokens(x);
-  return x + (cache.previous_tokens(sublayer, x) - x) * weight;
+  return x + (cache.previous_tokens(sublayer, x, save) - x) * weight;
 }
 
 }  // namespace gradus::nn

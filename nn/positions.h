@@ -76,9 +76,10 @@ Tensor same_example(const Tensor& x, const Tensor& positions);
 /// et al. 2023, arXiv 2305.13048) with mu = 1 - weight, but RWKV has a mu for each projection.
 Tensor token_shift(const Tensor& x, const Tensor& weight, const Tensor& mask = {});
 /// Returns token_shift of x (B, T, dim), the next T >= 1 tokens of the sequences in `cache`. The
-/// token before the first of them comes from `cache`, which then saves the last token of x.
-/// `sublayer` is 0 for the block's attention, 1 for its MLP. If the weight is undefined, returns x
-/// and saves nothing; otherwise throws Error if gradients are being recorded.
-Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache& cache, size_t sublayer);
+/// token before the first of them comes from `cache`. If `save`, `cache` then saves the last token
+/// of x. `sublayer` is 0 for the block's attention, 1 for its MLP. If the weight is undefined,
+/// returns x and saves nothing; otherwise throws Error if gradients are being recorded.
+Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache& cache, size_t sublayer,
+                   bool save = true);
 
 }  // namespace gradus::nn

@@ -65,9 +65,13 @@ struct Block : Module {
   /// and are appended to the cache. `first_values` is that of MultiHeadAttention. Throws Error if
   /// the attention is not causal, if gradients are being recorded, if the tokens exceed the cache's
   /// capacity or the rotary positions, or if T > 1 and the lengths of the cached sequences differ.
+  /// The cache is then unchanged.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const {
     const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) {
-      return attn(token_shift(y, shift1, cache, 0), cache, first_values);
+      const Tensor out = attn(token_shift(y, shift1, cache, 0, false), cache, first_values);
+      // Saves the last token only now, so that a call that throws leaves the cache unchanged.
+      if (shift1.defined()) cache.previous_tokens(0, y.slice(1, -1));
+      return out;
     });
     return residual(norm_first, ln2, h,
                     [&](const Tensor& y) { return mlp(token_shift(y, shift2, cache, 1)); });

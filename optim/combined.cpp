@@ -54,7 +54,8 @@ NamedTensors CombinedOptimizer::state_dict() const {
 }
 
 void CombinedOptimizer::load_state_dict(const NamedTensors& state) {
-  // All names are checked before the first optimiser is changed.
+  // All names and counts are checked before the first optimiser is changed.
+  internal::check_counts(name(), state, "step");
   NamedTensors before;
   for (const auto& [name, tensor] : state_dict())
     if (tensor.defined()) before.emplace_back(name, tensor.clone());

@@ -9,7 +9,8 @@ namespace gradus::optim {
 ElementwiseOptimizer::ElementwiseOptimizer(const char* name, ParameterGroups groups, double lr,
                                            double weight_decay, std::vector<State> states,
                                            Rules rules)
-    : GroupOptimizer(name, std::move(groups), lr, weight_decay, std::move(states)),
+    : GroupOptimizer(name, std::move(groups), lr, weight_decay, std::move(states),
+                     /*elementwise=*/true),
       rules_(std::move(rules)) {
   check(std::ssize(this->states()) <= max_state, name, ": expected at most ", max_state,
         " states, got ", this->states().size());
@@ -36,13 +37,7 @@ void ElementwiseOptimizer::update_chunk(const Update& update, int64_t begin,
 
 void ElementwiseOptimizer::update(std::span<const Update> updates, double grad_scale) {
   Chunks chunks;
-  for (const Update& u : updates) {
-    for (const Tensor& state : u.state)
-      check(state.shape() == u.param.shape() && state.dtype() == u.param.dtype(), name(),
-            ": expected a state of its parameter's shape and dtype, ", u.param.dtype(), ' ',
-            u.param.shape(), ", got ", state.dtype(), ' ', state.shape());
-    chunks.add(u.param.numel());
-  }
+  for (const Update& u : updates) chunks.add(u.param.numel());
   parallel_for_each(chunks.count(), 1, [&](int64_t c) {
     const std::pair<size_t, int64_t> at = chunks[c];
     const Update& u = updates[at.first];

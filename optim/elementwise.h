@@ -32,8 +32,8 @@ class ElementwiseOptimizer : public GroupOptimizer {
 
  protected:
   /// Each step calls rule(chunk) with a Chunk<float> or a Chunk<double>, on several threads at
-  /// once. The rule must not throw. There may be at most max_state `states`. Their tensors must
-  /// have the shape and dtype of the parameter.
+  /// once. The rule must not throw. Throws Error if there are more than max_state `states`, or if
+  /// their tensors do not have the shape and dtype of the parameter.
   template <class Rule>
   ElementwiseOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
                        std::vector<State> states, const Rule& rule)

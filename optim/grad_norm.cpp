@@ -34,6 +34,13 @@ void internal::check_max_norm(const char* op, double max_norm) {
   check(max_norm > 0, op, ": expected a maximum gradient norm > 0, got ", max_norm);
 }
 
+void internal::check_counts(const char* op, const NamedTensors& state, const std::string& name) {
+  for (const auto& [key, tensor] : state)
+    if (key.ends_with(name) && tensor.defined() && tensor.dtype() == int64)
+      for (const int64_t n : tensor.to_vector<int64_t>())
+        check(n >= 0, op, ": expected counts >= 0 in ", key, ", got ", n);
+}
+
 double grad_norm(const std::vector<Tensor>& params) {
   NoGrad no_grad;
   std::vector<Tensor> gradients;

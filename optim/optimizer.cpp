@@ -38,8 +38,9 @@ void Optimizer::zero_grad() {
 // ---- GroupOptimizer ----
 
 GroupOptimizer::GroupOptimizer(const char* name, ParameterGroups groups, double lr,
-                               double weight_decay, std::vector<State> states)
+                               double weight_decay, std::vector<State> states, bool elementwise)
     : Optimizer(name), groups_(std::move(groups.list)), states_(std::move(states)) {
+  elementwise_ = elementwise;
   set_lr(lr);
   bool any = false;
   for (size_t i = 0; i < groups_.size(); ++i) {
@@ -52,7 +53,7 @@ GroupOptimizer::GroupOptimizer(const char* name, ParameterGroups groups, double 
     for (const Tensor& p : group.params) {
       check_parameter(p);
       any = any || p.requires_grad();
-      slots_.push_back({.param = p, .state = {}, .dtype = p.dtype(), .step = 0, .group = i});
+      slots_.push_back({.param = p, .state = {}, .dtype = {}, .step = 0, .group = i});
       if (p.requires_grad()) make_state(slots_.back());
     }
   }
@@ -89,6 +90,7 @@ std::vector<Tensor> GroupOptimizer::initial_state(const Tensor& param) const {
   for (const State& s : states_) {
     Tensor value = s.initial ? s.initial(param.detach()) : zeros(param.shape(), param.dtype());
     check(value.defined(), name(), ": the initial ", s.name, " is undefined");
+    if (elementwise_) check_tensor(name(), "a state", value, param.dtype(), param.shape());
     const bool shared = value.impl().storage == param.impl().storage;
     state.push_back(shared ? value.clone() : value.contiguous());
   }
@@ -96,8 +98,8 @@ std::vector<Tensor> GroupOptimizer::initial_state(const Tensor& param) const {
 }
 
 void GroupOptimizer::make_state(Slot& slot) const {
-  if (!slot.state.empty()) return;
-  slot.state = initial_state(slot.param);
+  if (slot.dtype || states_.empty() || is_compressed(slot.param.dtype())) return;
+  if (slot.owned) slot.state = initial_state(slot.param);
   slot.dtype = slot.param.dtype();
 }
 
@@ -124,7 +126,7 @@ void GroupOptimizer::check_step() const {
     const Slot& slot = slots_[i];
     // Also checks parameters that another rank updates, so that all ranks throw.
     if (!slot.has_gradient()) continue;
-    if (!slot.state.empty() && slot.dtype != slot.param.dtype())
+    if (slot.dtype && *slot.dtype != slot.param.dtype())
       fail(label(i, slot.param), ": its dtype has changed to ", slot.param.dtype(),
            " since its last update");
     check_gradient(i, slot.param.grad());
@@ -135,7 +137,7 @@ void GroupOptimizer::apply(double grad_scale) {
   ProfileScope scope(name());
   std::vector<Tensor> gradients = this->gradients();
   for (Slot& slot : slots_)
-    if (slot.is_live()) make_state(slot);
+    if (slot.has_gradient()) make_state(slot);
   std::vector<Update> updates;
   updates.reserve(gradients.size());  // nothing below throws
   for (size_t i = 0; i < slots_.size(); ++i) {
@@ -186,12 +188,11 @@ NamedTensors GroupOptimizer::named_state(const Tensor& steps) const {
 NamedTensors GroupOptimizer::state_dict() const { return named_state(steps()); }
 
 void GroupOptimizer::load_state_dict(const NamedTensors& state) {
+  internal::check_counts(name(), state, "step");
   const Tensor counts = steps();
-  NamedTensors own;
-  for (Slot& slot : slots_)
-    if (slot.has_state()) make_state(slot);
-  for (auto& [name, tensor] : named_state(counts))
-    if (tensor.defined()) own.emplace_back(name, tensor);
+  for (Slot& slot : slots_) make_state(slot);
+  NamedTensors own = named_state(counts);
+  std::erase_if(own, [](const auto& named) { return !named.second.defined(); });
   load_named(name(), own, state);
   for (size_t i = 0; i < slots_.size(); ++i) slots_[i].step = counts.data<int64_t>()[i];
 }

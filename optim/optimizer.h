@@ -77,7 +77,8 @@ class Optimizer {
   /// save or clone them.
   virtual NamedTensors state_dict() const = 0;
   /// Restores a state returned by state_dict(). If names, shapes or dtypes do not match, changes
-  /// nothing and throws one Error that lists the names, at most ten of each kind of mismatch.
+  /// nothing and throws one Error that lists the names, at most ten of each kind of mismatch. Also
+  /// throws Error, with nothing changed, if a number of updates is below 0.
   virtual void load_state_dict(const NamedTensors& state) = 0;
 
  protected:
@@ -135,8 +136,10 @@ class GroupOptimizer : public Optimizer {
     size_t index;                   ///< position among the parameters of all groups
   };
 
+  /// If `elementwise`, throws Error when a state is allocated with another shape or dtype than its
+  /// parameter's.
   GroupOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
-                 std::vector<State> states);
+                 std::vector<State> states, bool elementwise = false);
   /// Updates the parameters and their states in place, with each gradient multiplied by
   /// `grad_scale` (clipping). No gradients are recorded.
   virtual void update(std::span<const Update> updates, double grad_scale) = 0;
@@ -150,8 +153,8 @@ class GroupOptimizer : public Optimizer {
  private:
   struct Slot {  // a parameter with its state
     Tensor param;
-    std::vector<Tensor> state;  // empty until allocated
-    Dtype dtype;                // dtype of the parameter when the state was allocated
+    std::vector<Tensor> state;   // empty until allocated, and if another rank updates it
+    std::optional<Dtype> dtype;  // dtype of the parameter when the state was allocated, on any rank
     int64_t step = 0;
     size_t group = 0;
     bool owned = true;  // false if another rank updates it
@@ -173,6 +176,7 @@ class GroupOptimizer : public Optimizer {
   std::vector<ParameterGroup> groups_;
   double lr_;
   std::vector<State> states_;
+  bool elementwise_;
   std::vector<Slot> slots_;
 };
 

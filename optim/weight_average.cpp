@@ -7,6 +7,7 @@
 #include "gradus/core/runtime/parallel.h"
 #include "gradus/core/tensor/autograd.h"
 #include "gradus/optim/chunks.h"
+#include "gradus/optim/grad_norm.h"
 
 namespace gradus::optim {
 
@@ -76,6 +77,7 @@ NamedTensors WeightAverage::state_dict() const {
 }
 
 void WeightAverage::load_state_dict(const NamedTensors& state) {
+  internal::check_counts("WeightAverage", state, "updates");
   NamedTensors own = state_dict();
   load_named("WeightAverage", own, state);
   updates_ = own.front().second.data<int64_t>()[0];

@@ -41,7 +41,8 @@ class WeightAverage {
   /// means share memory with this object.
   NamedTensors state_dict() const;
   /// Restores a state returned by state_dict(). If names, shapes or dtypes do not match, changes
-  /// nothing and throws one Error that lists the names.
+  /// nothing and throws one Error that lists the names. Also throws Error, with nothing changed, if
+  /// the number of updates is below 0.
   void load_state_dict(const NamedTensors& state);
 
  private:

@@ -17,8 +17,7 @@ Tensor fresh_leaf(const Tensor& x) {
     extent += std::max<int64_t>(x.shape()[i] - 1, 0) * x.strides()[i];
   const Tensor copy = view_of(empty({extent}, x.dtype()), x.shape(), x.strides());
   copy.copy_(x.detach());
-  copy.requires_grad_(x.requires_grad());
-  return copy;
+  return copy.requires_grad_();
 }
 
 std::vector<Tensor> fresh_leaves(const std::vector<Tensor>& inputs) {
@@ -54,10 +53,15 @@ void check_inputs(const char* op, const std::vector<Tensor>& inputs) {
   check(any, op, ": no input requires grad");
 }
 
-std::vector<Tensor> floating_outputs(const TensorFunction& f, const std::vector<Tensor>& inputs) {
-  std::vector<Tensor> outputs;
-  for (const Tensor& y : f(inputs))
-    if (is_floating(y.dtype())) outputs.push_back(y);
+/// The floating outputs of f. Throws Error unless they have the shapes of `first`, if given: the
+/// outputs of an earlier call.
+std::vector<Tensor> floating_outputs(const TensorFunction& f, const std::vector<Tensor>& inputs,
+                                     const std::vector<Tensor>* first = nullptr) {
+  std::vector<Tensor> outputs = f(inputs);
+  std::erase_if(outputs, [](const Tensor& y) { return !is_floating(y.dtype()); });
+  const auto shape = [](const Tensor& y) { return y.shape(); };
+  check(!first || std::ranges::equal(outputs, *first, {}, shape, shape),
+        "gradcheck: f returned outputs of other shapes than in its first call");
   return outputs;
 }
 
@@ -73,9 +77,8 @@ std::vector<Jacobian> analytic_jacobians(const Tensor& output, const std::vector
                         std::vector<double>(static_cast<size_t>(inputs[k].numel())));
   if (!output.requires_grad()) return jacobians;
   for (int64_t j = 0; j < output.numel(); ++j) {
-    std::vector<double> one_hot(static_cast<size_t>(output.numel()));
-    one_hot[static_cast<size_t>(j)] = 1;
-    const Tensor dy = from_data(one_hot, output.shape()).to(output.dtype());
+    const Tensor dy = zeros_like(output);
+    dy.reshape({-1})[j].fill_(1);
     const std::vector<Tensor> grads =
         grad({output}, inputs, {.grad_outputs = {dy}, .retain_graph = true, .allow_unused = true});
     for (size_t k = 0; k < inputs.size(); ++k)
@@ -84,16 +87,17 @@ std::vector<Jacobian> analytic_jacobians(const Tensor& output, const std::vector
   return jacobians;
 }
 
-/// The floating outputs of f with `step` added to element i of input k.
+/// The floating outputs of f with `step` added to element i of input k. `first` is as in
+/// floating_outputs().
 std::vector<std::vector<double>> values_at(const TensorFunction& f,
                                            const std::vector<Tensor>& inputs, size_t k, int64_t i,
-                                           double step) {
-  const std::vector<Tensor> moved = fresh_leaves(inputs);
-  Tensor element = moved[k].detach();
+                                           double step, const std::vector<Tensor>& first) {
+  const std::vector<Tensor> near = fresh_leaves(inputs);
+  Tensor element = near[k].detach();
   for (const int64_t at : index_of(element.shape(), i)) element = element[at];
   *element.data<double>() += step;
   std::vector<std::vector<double>> values;
-  for (const Tensor& y : floating_outputs(f, moved)) values.push_back(y.to_vector<double>());
+  for (const Tensor& y : floating_outputs(f, near, &first)) values.push_back(y.to_vector<double>());
   return values;
 }
 
@@ -115,12 +119,12 @@ GradcheckResult compare(const char* name, const TensorFunction& f,
   for (size_t w = 0; w < differentiable.size(); ++w)
     for (int64_t i = 0; i < differentiable[w].numel(); ++i) {
       const size_t k = differentiable_at[w];
-      const auto above = values_at(f, inputs, k, i, options.eps);
-      const auto below = values_at(f, inputs, k, i, -options.eps);
+      const auto above = values_at(f, inputs, k, i, options.eps, outputs);
+      const auto below = values_at(f, inputs, k, i, -options.eps, outputs);
       for (size_t o = 0; o < outputs.size(); ++o)
-        for (size_t j = 0; j < above.at(o).size(); ++j) {
-          const double numeric = (above[o][j] - below.at(o).at(j)) / (2 * options.eps);
-          const double got = analytic[o][w].at(j)[static_cast<size_t>(i)];
+        for (size_t j = 0; j < above[o].size(); ++j) {
+          const double numeric = (above[o][j] - below[o][j]) / (2 * options.eps);
+          const double got = analytic[o][w][j][static_cast<size_t>(i)];
           if (std::abs(got - numeric) <= options.atol + options.rtol * std::abs(numeric)) continue;
           core::Text message;
           message.precision(10);
@@ -161,17 +165,19 @@ GradcheckResult gradgradcheck(const TensorFunction& f, const std::vector<Tensor>
   const std::vector<Tensor> probe = floating_outputs(f, fresh_leaves(inputs));
   for (size_t o = 0; o < probe.size(); ++o)
     if (probe[o].requires_grad()) {
+      check(probe[o].dtype() == float64, "gradgradcheck: output ", o,
+            " requires grad: expected float64, got ", probe[o].dtype());
       checked.push_back(o);
-      all.push_back(fixed_random(probe[o].shape(), o).to(probe[o].dtype()).requires_grad_());
+      all.push_back(fixed_random(probe[o].shape(), o).requires_grad_());
     }
   check(!checked.empty(), "gradgradcheck: no output requires grad");
 
   const auto own = static_cast<std::ptrdiff_t>(inputs.size());
   const TensorFunction gradients = [&](const std::vector<Tensor>& given) {
     const std::vector<Tensor> x(given.begin(), given.begin() + own);
-    const std::vector<Tensor> results = floating_outputs(f, x);
+    const std::vector<Tensor> results = floating_outputs(f, x, &probe);
     std::vector<Tensor> outputs, differentiable;
-    for (size_t o : checked) outputs.push_back(results.at(o));
+    for (size_t o : checked) outputs.push_back(results[o]);
     for (const Tensor& t : x)
       if (t.requires_grad()) differentiable.push_back(t);
     std::vector<Tensor> grads = grad(outputs, differentiable,

@@ -24,8 +24,9 @@ struct GradcheckResult {
 /// Compares each gradient g that backward computes for f with the central difference c =
 /// (f(x + eps) - f(x - eps)) / (2 eps), element by element, for every floating-point output and
 /// every input that requires grad. They agree if |g - c| <= atol + rtol |c|. f must depend on
-/// nothing but its inputs. Throws Error if no input requires grad, or if an input that requires
-/// grad is not float64 or has elements that share memory.
+/// nothing but its inputs. Throws Error if no input requires grad, if an input that requires grad
+/// is not float64 or has elements that share memory, or if f returns outputs of other shapes in a
+/// later call.
 GradcheckResult gradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options = {});
 

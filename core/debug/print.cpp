@@ -3,7 +3,7 @@
 #include <iomanip>
 
 #include "gradus/core/internal.h"
-#include "gradus/core/ops/factories.h"
+#include "gradus/core/tensor/autograd.h"
 
 namespace gradus {
 
@@ -11,6 +11,9 @@ namespace {
 
 constexpr int64_t abridge_above = 1000;  // elements; larger tensors show only each axis's ends
 constexpr int64_t edge_items = 3;
+
+/// Returns the element of a one-element tensor.
+double number_of(const Tensor& x) { return (x.dtype() == bfloat16 ? x.to(float32) : x).item(); }
 
 /// The number format shared by all elements of a tensor.
 struct Format {
@@ -21,7 +24,7 @@ struct Format {
   /// Formats a one-element tensor.
   std::string write(const Tensor& x) const {
     core::Text out;
-    const double v = x.item();
+    const double v = number_of(x);
     if (x.dtype() == boolean)
       out << (v != 0 ? "true" : "false");
     else if (x.dtype() == int64)
@@ -57,11 +60,11 @@ void visit(const Tensor& x, bool abridged, const std::function<void(const Tensor
 
 Format choose_format(const Tensor& x, bool abridged) {
   Format format;
-  if (is_floating(x.dtype())) {
+  if (is_floating(x.dtype()) || x.dtype() == bfloat16) {
     double largest = 0, smallest = INFINITY;
     bool whole = true;
     visit(x, abridged, [&](const Tensor& element) {
-      const double v = element.item();
+      const double v = number_of(element);
       if (!std::isfinite(v)) return;
       largest = std::max(largest, std::abs(v));
       if (v != 0) smallest = std::min(smallest, std::abs(v));
@@ -102,10 +105,11 @@ std::string Tensor::to_string() const {
   if (!defined()) return "tensor(undefined)";
   const NoGrad no_grad;
   const bool abridged = numel() > abridge_above;
-  const Tensor x = is_compressed(dtype()) ? to(float32) : detach();
+  const bool readable = dtype() != int8 || impl().scales.defined();
+  const Tensor x = dtype() == int8 && readable ? to(float32) : detach();
   core::Text out;
-  write(out, x, choose_format(x, abridged), abridged, 0);
-  out << "  " << dtype() << ' ' << shape();
+  if (readable) write(out, x, choose_format(x, abridged), abridged, 0);
+  out << (readable ? "  " : "[...]  ") << dtype() << ' ' << shape();
   return out.str();
 }
 

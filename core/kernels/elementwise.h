@@ -124,7 +124,8 @@ template <class T>
 using Wrapping = std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, T>;
 
 /// Copies x to y, converted to y's dtype and broadcast to y's shape. Values that are converted to
-/// int64 must not be NaN or out of range. Throws Error if a dtype is bfloat16 or int8.
-void convert(const Tensor& x, const Tensor& y);
+/// int64 must not be NaN or out of range. Throws Error if a dtype is bfloat16 or int8; the message
+/// begins with `op`.
+void convert(const char* op, const Tensor& x, const Tensor& y);
 
 }  // namespace gradus::kernel

@@ -20,7 +20,7 @@ Tensor compare(const char* op, const Tensor& a, const Tensor& b, F f) {
   const ProfileScope scope(op);
   check_same_dtype(op, a, b);
   Tensor y = empty(broadcast_shapes(op, a.shape(), b.shape()), boolean);
-  dispatch_any(a.dtype(), [&]<class T>(TypeTag<T>) { kernel::map<bool, T, T>(y, a, b, f); });
+  dispatch_any(op, a.dtype(), [&]<class T>(TypeTag<T>) { kernel::map<bool, T, T>(y, a, b, f); });
   return y;
 }
 
@@ -79,7 +79,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   const Shape shape =
       broadcast_shapes("where", broadcast_shapes("where", a.shape(), b.shape()), condition.shape());
   Tensor y = empty(shape, a.dtype());
-  dispatch_any(a.dtype(), [&]<class T>(TypeTag<T>) {
+  dispatch_any("where", a.dtype(), [&]<class T>(TypeTag<T>) {
     kernel::map<T, bool, T, T>(y, condition, a, b, [](bool c, T u, T v) { return c ? u : v; });
   });
   record("where", {y}, {condition, a, b}, saves_input(0).allow_infinite(), [](Backward& back) {
@@ -100,7 +100,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
         "masked_fill: mask of shape ", mask.shape(), " does not broadcast to ", x.shape());
   check_number("masked_fill", x.dtype(), value);
   Tensor y = empty_like(x);
-  dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
+  dispatch_any("masked_fill", x.dtype(), [&]<class T>(TypeTag<T>) {
     kernel::map<T, T, bool>(y, x, mask,
                             [v = static_cast<T>(value)](T u, bool m) { return m ? v : u; });
   });

@@ -50,8 +50,10 @@ void check_operands(const Form& form, const Tensor& x, const Tensor& weight, con
 constexpr int64_t largest = int64_t{1} << 30;
 
 void check_axis(const Form& form, const char* name, const WindowAxis& a) {
+  check(a.size <= largest && a.kernel <= largest, form.op,
+        ": expected x and weight up to 2^30 along the ", name, ", got ", a.size, " and ", a.kernel);
   check(a.stride >= 1 && a.stride <= largest && a.dilation >= 1 && a.dilation <= largest &&
-            a.padding >= 0 && a.padding <= largest && a.size <= largest && a.kernel <= largest,
+            a.padding >= 0 && a.padding <= largest,
         form.op, ": expected stride and dilation from 1 and padding from 0 to 2^30, got ", a.stride,
         ", ", a.dilation, " and ", a.padding, " along the ", name);
 }

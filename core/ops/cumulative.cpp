@@ -55,7 +55,7 @@ Tensor running_sum(const Tensor& x, int dim, bool reverse) {
   ProfileScope scope("cumsum");
   const Tensor from = x.detach().contiguous();
   const Tensor y = empty(x.shape(), x.dtype() == boolean ? int64 : x.dtype());
-  dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
+  dispatch_any("cumsum", x.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (std::is_floating_point_v<T>)
       add_up<double, T, T>(from, dim, reverse, y);
     else

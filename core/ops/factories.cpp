@@ -22,6 +22,24 @@ Tensor ones_like(const Tensor& x) { return ones(x.shape(), x.dtype()); }
 Tensor full_like(const Tensor& x, double value) { return full(x.shape(), value, x.dtype()); }
 Tensor scalar(double value, Dtype dtype) { return full({}, value, dtype); }
 
+namespace {
+/// Returns an integer as uint64_t, because intermediate results may wrap around.
+uint64_t wrapping(double whole) { return static_cast<uint64_t>(static_cast<int64_t>(whole)); }
+
+/// Writes linspace for int64.
+void linspace_of_whole(double start, double end, int64_t n, int64_t* out) {
+  for (double number : {start, end}) check_number("linspace", int64, number);
+  const uint64_t from = wrapping(start), to = wrapping(end);
+  const uint64_t distance = start <= end ? to - from : from - to;
+  const auto gaps = static_cast<uint64_t>(std::max<int64_t>(n - 1, 1));
+  check(n < 2 || distance % gaps == 0, "linspace: ", n, " numbers from ", start, " to ", end,
+        " are not all integers");
+  const uint64_t step = start <= end ? distance / gaps : uint64_t{0} - distance / gaps;
+  for (int64_t i = 0; i < n; ++i)
+    out[i] = static_cast<int64_t>(from + static_cast<uint64_t>(i) * step);
+}
+}  // namespace
+
 Tensor arange(double start, double end, double step, Dtype dtype) {
   const double steps = (end - start) / step;
   check(step != 0 && std::isfinite(step) && steps >= 0 && std::isfinite(steps), "arange: step ",
@@ -36,27 +54,11 @@ Tensor arange(double start, double end, double step, Dtype dtype) {
       if constexpr (std::is_floating_point_v<T>)
         out[i] = static_cast<T>(start + static_cast<double>(i) * step);
       else
-        out[i] = static_cast<T>(start) + i * static_cast<T>(step);
+        out[i] = static_cast<T>(wrapping(start) + static_cast<uint64_t>(i) * wrapping(step));
     }
   });
   return x;
 }
-
-namespace {
-/// Writes linspace for int64, in unsigned arithmetic, because intermediate results may wrap around.
-void linspace_of_whole(double start, double end, int64_t n, int64_t* out) {
-  for (double number : {start, end}) check_number("linspace", int64, number);
-  const auto from = static_cast<uint64_t>(static_cast<int64_t>(start));
-  const auto to = static_cast<uint64_t>(static_cast<int64_t>(end));
-  const uint64_t distance = start <= end ? to - from : from - to;
-  const auto gaps = static_cast<uint64_t>(std::max<int64_t>(n - 1, 1));
-  check(n < 2 || distance % gaps == 0, "linspace: ", n, " numbers from ", start, " to ", end,
-        " are not all integers");
-  const uint64_t step = start <= end ? distance / gaps : uint64_t{0} - distance / gaps;
-  for (int64_t i = 0; i < n; ++i)
-    out[i] = static_cast<int64_t>(from + static_cast<uint64_t>(i) * step);
-}
-}  // namespace
 
 Tensor linspace(double start, double end, int64_t n, Dtype dtype) {
   check(n >= 0, "linspace: expected a number of elements >= 0, got ", n);
@@ -114,7 +116,7 @@ void for_each_number(const NestedList& values, const Shape& shape, int depth, co
 
 Tensor tensor(const NestedList& values, Dtype dtype) {
   const Tensor x = empty(shape_of(values), dtype);
-  dispatch_any(dtype, [&]<class T>(TypeTag<T>) {
+  dispatch_any("tensor", dtype, [&]<class T>(TypeTag<T>) {
     T* to = x.data<T>();
     for_each_number(values, x.shape(), 0,
                     [&](const NestedList& number) { *to++ = number.as<T>(); });

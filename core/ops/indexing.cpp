@@ -99,7 +99,7 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
   check_index_shape("gather", x.shape(), d, index);
   const Tensor flat = checked_index("gather", "index", index, x.shape()[d]);
   const Tensor y = empty(index.shape(), x.dtype());
-  dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
+  dispatch_any("gather", x.dtype(), [&]<class T>(TypeTag<T>) {
     for_each_named<T>(x, d, flat, y, [](const T& from, T& to) { to = from; });
   });
   record("gather", {y}, {x, index}, saves_input(1),
@@ -157,7 +157,7 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& 
   check_tensor("scatter", "src", src, x.dtype(), index.shape());
   const Tensor flat = checked_index("scatter", "index", index, x.shape()[d]),
                y = x.detach().clone();
-  dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
+  dispatch_any("scatter", x.dtype(), [&]<class T>(TypeTag<T>) {
     for_each_named<T>(y, d, flat, src, [](T& into, T value) { into = value; });
   });
   record("scatter", {y}, {x, index, src}, saves_input(1), [d](Backward& b) {
@@ -235,7 +235,7 @@ void select_into(const char* op, const char* what, const Tensor& x, int dim, con
                  const Tensor& y) {
   const Tensor flat = checked_index(op, what, index, x.shape()[dim]),
                from = x.detach().contiguous();
-  dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
+  dispatch_any(op, x.dtype(), [&]<class T>(TypeTag<T>) {
     copy_entries(from.data<T>(), Blocks(x.shape(), dim), flat.data<int64_t>(), flat.numel(),
                  y.data<T>());
   });
@@ -304,7 +304,7 @@ Tensor one_hot(const Tensor& ids, int64_t classes, Dtype dtype) {
   Shape shape = ids.shape();
   shape.push_back(classes);
   const Tensor y = zeros(shape, dtype);
-  dispatch_any(dtype, [&]<class T>(TypeTag<T>) {
+  dispatch_any("one_hot", dtype, [&]<class T>(TypeTag<T>) {
     T* to = y.data<T>();
     const int64_t* id = flat.data<int64_t>();
     for (int64_t i = 0; i < flat.numel(); ++i) to[i * classes + id[i]] = T{1};

@@ -66,7 +66,7 @@ ValuesAndIndices extreme(const char* op, const Tensor& x, Axis dim, KeepDim keep
   check(rows.n > 0 || rows.rows == 0, op, ": axis ", dim, " of shape ", x.shape(), " is empty");
   const Shape out = rows.output(keep);
   const Tensor indices = empty(out, int64), values = want_values ? empty(out, x.dtype()) : Tensor();
-  dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
+  dispatch_any(op, x.dtype(), [&]<class T>(TypeTag<T>) {
     int64_t* at = indices.data<int64_t>();
     T* value = want_values ? values.data<T>() : nullptr;
     rows.for_each<T>([&](const T* row, int64_t i) {
@@ -88,7 +88,7 @@ template <class Which>
 int64_t place_of_extreme(const char* op, const Tensor& x) {
   check(x.numel() > 0, op, ": a tensor of shape ", x.shape(), " has no elements");
   const int64_t n = x.numel(), grain = kernel::reduction_grain;
-  return dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
+  return dispatch_any(op, x.dtype(), [&]<class T>(TypeTag<T>) {
     const T* p = x.data<T>();
     const int64_t chunks = ceil_div(n, grain);
     const Scratch<int64_t> places(chunks);
@@ -183,7 +183,7 @@ ValuesAndIndices in_order(const char* op, const Tensor& x, Axis dim, std::option
         x.shape(), ", got ", k);
   const Tensor index_rows = empty(rows.rows_of(k), int64),
                value_rows = want_values ? empty(rows.rows_of(k), x.dtype()) : Tensor();
-  dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) {
+  dispatch_any(op, x.dtype(), [&]<class T>(TypeTag<T>) {
     first_in_order<T>(rows, k, descending, want_values ? value_rows.data<T>() : nullptr,
                       index_rows.data<int64_t>());
   });

@@ -251,7 +251,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
   int64_t at = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
     shape[axis] = sizes[i];
-    kernel::convert(tensors[i], view_of(y, shape, y.strides(), at * y.strides()[axis]));
+    kernel::convert("cat", tensors[i], view_of(y, shape, y.strides(), at * y.strides()[axis]));
     at += sizes[i];
   }
   record("cat", {y}, tensors, saves_nothing, [axis, sizes](Backward& b) {
@@ -312,7 +312,8 @@ Tensor pad_slice(const Tensor& x, const Shape& shape, int64_t dim, int64_t start
         " by ", step, " along axis ", dim, " of ", shape);
   const Tensor y = zeros(shape, x.dtype());
   const int64_t own = y.strides()[axis], apart = n > 1 ? step : 1;
-  kernel::convert(x, view_of(y, x.shape(), y.strides().with(axis, apart * own), start * own));
+  kernel::convert("pad_slice", x,
+                  view_of(y, x.shape(), y.strides().with(axis, apart * own), start * own));
   record("pad_slice", {y}, {x}, saves_nothing, [axis, start, apart](Backward& b) {
     const int64_t end = start + b.input_shape(0)[axis] * apart;
     b.give(0, b.grad().slice(axis, start, end, apart));
@@ -334,7 +335,7 @@ Tensor flip(const Tensor& x, const Axes& dims) {
     last += std::max<int64_t>(x.shape()[axis] - 1, 0) * strides[axis];
     strides[axis] *= -1;
   }
-  kernel::convert(x, view_of(y, x.shape(), strides, last));
+  kernel::convert("flip", x, view_of(y, x.shape(), strides, last));
   record("flip", {y}, {x}, saves_nothing, [dims](Backward& b) { b.give(0, flip(b.grad(), dims)); });
   return y;
 }
@@ -346,8 +347,8 @@ Tensor roll(const Tensor& x, int64_t shift, Axis dim) {
   if (n > 0) shift %= n;
   if (shift < 0) shift += n;
   const Tensor y = empty(x.shape(), x.dtype()), from = x.detach();
-  kernel::convert(from.slice(axis, 0, n - shift), y.slice(axis, shift));
-  kernel::convert(from.slice(axis, n - shift), y.slice(axis, 0, shift));
+  kernel::convert("roll", from.slice(axis, 0, n - shift), y.slice(axis, shift));
+  kernel::convert("roll", from.slice(axis, n - shift), y.slice(axis, 0, shift));
   record("roll", {y}, {x}, saves_nothing,
          [shift, axis](Backward& b) { b.give(0, roll(b.grad(), -shift, axis)); });
   return y;
@@ -408,7 +409,7 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, double value) {
   const Tensor y = full(shape, value, x.dtype());
   int64_t first = 0;
   for (int i = 0; i < x.rank(); ++i) first += start[i] * y.strides()[i];
-  kernel::convert(x, view_of(y, x.shape(), y.strides(), first));
+  kernel::convert("pad", x, view_of(y, x.shape(), y.strides(), first));
   record("pad", {y}, {x}, saves_nothing, [start](Backward& b) {
     Tensor inner = b.grad();
     const Shape& shape = b.input_shape(0);

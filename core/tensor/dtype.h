@@ -111,14 +111,17 @@ decltype(auto) dispatch_floating(const char* op, Dtype dtype, F&& f) {
 template <class F>
 decltype(auto) dispatch_number(const char* op, Dtype dtype, F&& f) {
   if (dtype == Dtype::int64) return f(TypeTag<int64_t>{});
+  core::check(is_floating(dtype), op, ": expected float32, float64 or int64, got ", dtype);
   return dispatch_floating(op, dtype, std::forward<F>(f));
 }
 
-/// Calls f(TypeTag<T>), where T is float, double, int64_t or bool. Throws Error for other dtypes.
+/// Calls f(TypeTag<T>), where T is float, double, int64_t or bool. Throws Error for other dtypes;
+/// the message begins with `op`.
 template <class F>
-decltype(auto) dispatch_any(Dtype dtype, F&& f) {
+decltype(auto) dispatch_any(const char* op, Dtype dtype, F&& f) {
   if (dtype == Dtype::boolean) return f(TypeTag<bool>{});
-  return dispatch_number("dispatch", dtype, std::forward<F>(f));
+  core::check(!is_compressed(dtype), op, ": expected float32, float64, int64 or bool, got ", dtype);
+  return dispatch_number(op, dtype, std::forward<F>(f));
 }
 
 }  // namespace gradus

@@ -113,7 +113,7 @@ namespace {
 Tensor copy_as(const Tensor& x, Dtype dtype) {
   if (is_compressed(dtype) || is_compressed(x.dtype())) return recoded(x, dtype);
   Tensor y = empty(x.shape(), dtype);
-  kernel::convert(x, y);
+  kernel::convert("to", x, y);
   return y;
 }
 
@@ -182,7 +182,7 @@ Tensor Tensor::clone() const {
 
 Tensor Tensor::fill_(double value) const {
   check_number("fill_", dtype(), value);
-  dispatch_any(dtype(), [&]<class T>(TypeTag<T>) {
+  dispatch_any("fill_", dtype(), [&]<class T>(TypeTag<T>) {
     begin_in_place("fill_", *this);
     const T v = static_cast<T>(value);
     kernel::map<T>(*this, [v] { return v; });
@@ -200,7 +200,7 @@ Tensor Tensor::copy_(const Tensor& source) const {
   check(!is_compressed(source.dtype()), "copy_: expected a source that is not compressed, got ",
         source.dtype(), "; convert it with to()");
   begin_in_place("copy_", *this);
-  kernel::convert(apart_from(*this, source), *this);
+  kernel::convert("copy_", apart_from(*this, source), *this);
   return *this;
 }
 

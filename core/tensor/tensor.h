@@ -70,8 +70,8 @@ class Tensor {
   template <class T = double>
   T item() const {
     core::check(numel() == 1, "item: expected one element, got shape ", shape());
-    return dispatch_any(
-        dtype(), [&]<class From>(TypeTag<From>) { return number_as<T>("item", *data<From>()); });
+    const auto get = [&]<class U>(TypeTag<U>) { return number_as<T>("item", *data<U>()); };
+    return dispatch_any("item", dtype(), get);
   }
   /// Returns the elements in row-major order, each converted to T as by item(). T is float, double,
   /// bool or any integer type.
@@ -79,15 +79,15 @@ class Tensor {
   std::vector<T> to_vector() const {
     const Tensor x = detach().contiguous();
     std::vector<T> out(static_cast<size_t>(numel()));
-    dispatch_any(dtype(), [&]<class From>(TypeTag<From>) {
+    dispatch_any("to_vector", dtype(), [&]<class From>(TypeTag<From>) {
       const From* from = x.data<From>();
       for (size_t i = 0; i < out.size(); ++i) out[i] = number_as<T>("to_vector", from[i]);
     });
     return out;
   }
   /// Returns the tensor as text: nested brackets with aligned columns, shortened for large tensors,
-  /// followed by dtype and shape. Returns "tensor(undefined)" for an undefined tensor. Throws Error
-  /// for a view of a compressed tensor that clone() cannot copy.
+  /// followed by dtype and shape. Returns "tensor(undefined)" for an undefined tensor. A view of an
+  /// int8 matrix has no scales: "[...]" replaces its elements.
   std::string to_string() const;
 
   // ---- conversion and copies (differentiable) ----

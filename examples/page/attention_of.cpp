@@ -20,15 +20,16 @@ struct Translation {
 };
 
 template <class Model>
-Translation translation(const Model& model, const models::Tokenizer& tokens, const Question& q) {
+Translation translation(const Model& model, const models::Tokenizer& tokens, const Question& q,
+                        int64_t longest_source) {
   const int64_t start = tokens.special("[START]"), stop = tokens.special("[END]"),
                 most = model.config.context - 1;
-  Translation t{encoded(tokens, "--text", q.text, model.config.context), {start}, {}, ""};
+  Translation t{encoded(tokens, "text", q.text, longest_source), {start}, {}, ""};
   t.outputs = q.target.empty()
                   ? models::translate(model, batch_of(t.source), {},
                                       {.start = start, .stop = stop, .tokens = most})[0]
                         .tokens
-                  : encoded(tokens, "--target", q.target, most);
+                  : encoded(tokens, "target", q.target, most);
   t.inputs.insert(t.inputs.end(), t.outputs.begin(), t.outputs.end());
   t.outputs.push_back(stop);
   t.text = tokens.decode({t.inputs.begin() + 1, t.inputs.end()});
@@ -37,17 +38,18 @@ Translation translation(const Model& model, const models::Tokenizer& tokens, con
 
 }  // namespace
 
-Ids encoded(const models::Tokenizer& tokens, const std::string& flag, const std::string& text,
+Ids encoded(const models::Tokenizer& tokens, const std::string& name, const std::string& text,
             int64_t most) {
   const Ids ids = tokens.encode(text);
-  core::check(!ids.empty() && std::ssize(ids) <= most, flag, ": expected 1 to ", most,
-              " tokens, got ", ids.size());
+  core::check(!ids.empty(), name, ": expected at least one token, got none");
+  core::check(std::ssize(ids) <= most, name, ": expected at most ", most, " tokens, got ",
+              ids.size());
   return ids;
 }
 
 AttentionOf attention_of(const models::GPT& model, const models::Tokenizer& tokens,
                          const Question& q) {
-  const Ids ids = encoded(tokens, "--text", q.text, model.config.context);
+  const Ids ids = encoded(tokens, "text", q.text, model.config.context);
   const AttentionTrace trace;
   model(batch_of(ids));
   const auto names = token_texts(tokens, ids);
@@ -56,7 +58,7 @@ AttentionOf attention_of(const models::GPT& model, const models::Tokenizer& toke
 
 AttentionOf attention_of(const models::Bert& model, const models::Tokenizer& tokens,
                          const Question& q) {
-  Ids ids = encoded(tokens, "--text", q.text, model.config.context - 2);
+  Ids ids = encoded(tokens, "text", q.text, model.config.context - 2);
   ids.insert(ids.begin(), tokens.special("[CLS]"));
   ids.push_back(tokens.special("[SEP]"));
   const AttentionTrace trace;
@@ -67,7 +69,7 @@ AttentionOf attention_of(const models::Bert& model, const models::Tokenizer& tok
 
 AttentionOf attention_of(const models::Transformer& model, const models::Tokenizer& tokens,
                          const Question& q) {
-  const Translation t = translation(model, tokens, q);
+  const Translation t = translation(model, tokens, q, model.config.context);
   const AttentionTrace trace;
   model(batch_of(t.source), {}, batch_of(t.inputs));
   // The trace holds the encoder's layers, then self- and cross-attention of each decoder layer.
@@ -84,7 +86,7 @@ AttentionOf attention_of(const models::Transformer& model, const models::Tokeniz
 
 AttentionOf attention_of(const models::RNNTranslator& model, const models::Tokenizer& tokens,
                          const Question& q) {
-  const Translation t = translation(model, tokens, q);
+  const Translation t = translation(model, tokens, q, INT64_MAX);
   const Tensor weights = model.alignment(batch_of(t.source), {}, batch_of(t.inputs));  // (1, T, S)
   return {{{"attention to the source", token_texts(tokens, t.outputs),
             token_texts(tokens, t.source), weights.unsqueeze(0)}},

@@ -20,8 +20,8 @@ struct AttentionOf {
 
 ///@{
 /// Runs the model on question.text and returns its attention weights. Throws Error if the tokenizer
-/// cannot encode a text. Also throws Error, naming --text or --target, if a text has no tokens or
-/// more than fit the model's context.
+/// cannot encode a text. Also throws Error, naming the text or the target, if it has no tokens or
+/// more than fit the model's context. (An RNNTranslator's context limits only targets.)
 AttentionOf attention_of(const models::GPT& model, const models::Tokenizer& tokens,
                          const Question& question);
 AttentionOf attention_of(const models::Bert& model, const models::Tokenizer& tokens,
@@ -33,8 +33,8 @@ AttentionOf attention_of(const models::RNNTranslator& model, const models::Token
 ///@}
 
 /// Returns the tokens of `text`. Throws Error if there are no tokens or more than `most`. The
-/// message names `flag`, the flag that gave the text, for example "--text".
-std::vector<int64_t> encoded(const models::Tokenizer& tokens, const std::string& flag,
+/// message begins with `name`, the name of the text, for example "target".
+std::vector<int64_t> encoded(const models::Tokenizer& tokens, const std::string& name,
                              const std::string& text, int64_t most);
 
 }  // namespace gradus

@@ -108,17 +108,16 @@ Tensor logits_of(const models::GPT& model, const Tensor& hidden, const Tensor& i
   return cap > 0 ? tanh(y / cap) * cap : y;
 }
 
-void expect_short(const models::Tokenizer& tokens, const Question& q, int64_t maps) {
+void expect_short(int64_t count, int64_t maps) {
   const auto most = static_cast<int64_t>(std::sqrt((1 << 22) / static_cast<double>(maps)));
-  const auto count = std::ssize(tokens.encode(q.text));
   core::check(count <= most, "the page shows this model's attention to texts of up to ", most,
               " tokens, got ", count);
 }
 
 std::string probe(const models::GPT& model, const models::Tokenizer& tokens, const Question& q) {
-  expect_short(tokens, q, model.config.layers * model.config.heads);
+  expect_short(std::ssize(tokens.encode(q.text)), model.config.layers * model.config.heads);
   json answer = attention_answer(q, attention_of(model, tokens, q));
-  const auto list = encoded(tokens, "--text", q.text, model.config.context);
+  const auto list = encoded(tokens, "text", q.text, model.config.context);
   const auto n = std::ssize(list);
   core::check(q.at >= -1 && q.at < n, "at: expected a token from 0 to ", n - 1, ", got ", q.at);
   const int64_t at = q.at < 0 ? n - 1 : q.at;

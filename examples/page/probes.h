@@ -28,15 +28,22 @@ Tensor logits_of(const models::GPT& model, const Tensor& hidden, const Tensor& i
 std::string probe(const models::GPT& model, const models::Tokenizer& tokens, const Question& q);
 /// Returns the answer about a text without "next" and "lens".
 std::string probe(const Question& q, const AttentionOf& attention);
-/// Throws Error if `maps` attention maps of q.text have more than 2^22 weights in total. This keeps
-/// the JSON of the maps below about 20 MB; for long texts the JSON could take gigabytes.
-void expect_short(const models::Tokenizer& tokens, const Question& q, int64_t maps);
-/// Returns the answer for a model other than a GPT.
+/// Throws Error if `maps` attention maps of a text of `count` tokens have more than 2^22 weights in
+/// total. This keeps the JSON of the maps below about 20 MB; for long texts the JSON could take
+/// gigabytes.
+void expect_short(int64_t count, int64_t maps);
+/// Returns the answer for a model other than a GPT. Throws the errors of attention_of(), and those
+/// of expect_short() about the text and, for a translator, about the target or translation.
 template <class Model>
 std::string probe(const Model& model, const models::Tokenizer& tokens, const Question& q) {
-  if constexpr (requires { model.config.heads; })
-    expect_short(tokens, q, model.config.layers * model.config.heads);
-  return probe(q, attention_of(model, tokens, q));
+  constexpr bool translates = requires { model.config.target_vocab; };
+  int64_t maps = 1;
+  if constexpr (requires { model.config.heads; }) maps = model.config.layers * model.config.heads;
+  expect_short(std::ssize(tokens.encode(q.text)), maps);
+  if constexpr (translates) expect_short(std::ssize(tokens.encode(q.target)), maps);
+  const AttentionOf attention = attention_of(model, tokens, q);
+  if constexpr (translates) expect_short(std::ssize(attention.groups[0].queries) - 1, maps);
+  return probe(q, attention);
 }
 
 /// Images (n, C, H, W) with values from 0 to 1, their true labels (n), a classifier's logits

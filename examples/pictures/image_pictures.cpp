@@ -182,12 +182,13 @@ std::optional<Tiles> mistake_tiles(std::string path, const ImageData& data,
 
 void show_mistakes(const std::string& dir, const ImageData& data, const LabelledFeatures& logits) {
   const Tensor counts = confusion_matrix(logits.labels, logits.features.argmax(1), data.classes());
-  std::printf(
-      "confusion: %s\n",
-      draw_or_write(confusion_map(dir + "/confusion.png", counts, data.class_names())).c_str());
+  const HeatMap map = confusion_map(dir + "/confusion.png", counts, data.class_names());
+  std::printf("confusion: %s\n", draw_or_write(map).c_str());
   const std::string path = dir + "/mistakes.png";
   const std::optional<Tiles> tiles = mistake_tiles(path, data, logits);
-  if (!tiles) std::filesystem::remove(path);  // from an earlier run
+  std::error_code error;
+  if (!tiles) std::filesystem::remove(path, error);  // from an earlier run
+  core::check(!error, "cannot remove ", path, ": ", error.message());
   std::printf("mistakes: %s\n", tiles ? draw_or_write(*tiles).c_str() : "none");
 }
 

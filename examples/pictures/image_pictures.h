@@ -47,7 +47,7 @@ std::optional<Tiles> mistake_tiles(std::string path, const models::ImageData& da
                                    const models::LabelledFeatures& logits);
 /// Draws confusion.png and mistakes.png into the folder `dir` by draw_or_write(), and prints the
 /// lines that draw_or_write() returns. If no image is misclassified, removes an old mistakes.png
-/// instead of drawing one.
+/// instead of drawing one. Throws Error, naming the file, if it cannot be removed.
 void show_mistakes(const std::string& dir, const models::ImageData& data,
                    const models::LabelledFeatures& logits);
 

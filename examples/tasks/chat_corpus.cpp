@@ -36,7 +36,7 @@ Conversation first_question(const std::vector<Conversation>& chats) {
 
 ChatCorpus::ChatCorpus(const CorpusOptions& options, const std::string& begins_with,
                        const std::string& form, int64_t context)
-    : o_(options) {
+    : o_(options), context_(context) {
   core::check(!o_.on_disk, "--on-disk: expected a text, got the conversations ", o_.data);
   std::vector<Conversation> train = models::read_chats(o_.data), validation;
   id_ = fingerprint(read_text(o_.data));

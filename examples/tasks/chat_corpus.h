@@ -35,6 +35,7 @@ class ChatCorpus : public TokenSource {
   }
   int64_t validation_batches() const override { return validation_->num_rows(); }
   int64_t validation_tokens() const override { return validation_->num_answer_tokens(); }
+  int64_t validation_inputs() const override { return validation_->num_rows() * context_; }
   models::PackedBatch validation_batch(int64_t i) const override { return validation_->rows(i, 1); }
   double bytes(const Tensor& targets) const override;
   /// Returns, as tokens, the first validation conversation that contains a question (a message of
@@ -49,6 +50,7 @@ class ChatCorpus : public TokenSource {
   }
 
   CorpusOptions o_;
+  int64_t context_;
   std::unique_ptr<models::Tokenizer> tokenizer_;
   const models::ChatTemplate* form_ = nullptr;
   std::optional<models::ChatData> train_, validation_;

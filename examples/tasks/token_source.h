@@ -24,6 +24,8 @@ class TokenSource {
                                            int64_t step, int64_t index) const = 0;
   virtual int64_t validation_batches() const = 0;  ///< number of batches in the validation split
   virtual int64_t validation_tokens() const = 0;   ///< number of validation targets except -100
+  /// Returns the number of validation targets, including those of -100.
+  virtual int64_t validation_inputs() const { return validation_tokens(); }
   /// Returns batch i of the validation split.
   virtual models::PackedBatch validation_batch(int64_t i) const = 0;
   /// Returns the number of text bytes that the targets of one of this source's batches represent.

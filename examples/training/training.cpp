@@ -198,8 +198,9 @@ void check_options(const TrainOptions& o) {
 }
 
 /// Checks the options that may come from a checkpoint or from another model's folder.
-void check_schedule(const TrainOptions& o) {
-  core::check(o.min_lr <= o.lr, "--min-lr ", o.min_lr, " is above --lr ", o.lr);
+void check_schedule(const TrainOptions& o, const Flags& flags) {
+  const char* whose = flags.given("--min-lr") ? "" : " of the checkpoint";
+  core::check(o.min_lr <= o.lr, "--min-lr ", o.min_lr, whose, " is above --lr ", o.lr);
   core::check(o.decay_steps == 0 || o.decay_steps >= o.warmup, "--decay-steps ", o.decay_steps,
               " is below --warmup ", o.warmup);
 }
@@ -225,14 +226,16 @@ std::vector<std::string> may_change_on_resume(const TrainProgram& program) {
   return flags;
 }
 
-/// Throws Error if one of the data flags names a file or folder that does not exist.
+/// Throws Error if one of the data flags names no file or folder, or one that does not exist.
 void expect_data(const Flags& flags, const std::vector<std::string>& names) {
   for (const auto& [name, value] : flags.stored_values()) {
     const bool names_data = std::find(names.begin(), names.end(), name) != names.end();
     if (!names_data || value.empty() || value == "-" || value.starts_with("shapes:")) continue;
-    std::string missing = missing_file(value);
+    std::string paths = value;
     for (const std::string kind : {"mnist:", "cifar10:"})
-      if (value.starts_with(kind)) missing = missing_file(value.substr(kind.size()));
+      if (value.starts_with(kind)) paths = value.substr(kind.size());
+    core::check(!paths.empty(), name, ": expected a folder after ", value);
+    const std::string missing = missing_file(paths);
     core::check(missing.empty(), name, ": ", missing, ": no such file or folder");
   }
 }
@@ -270,8 +273,7 @@ void expect_same_run(const Ranks& ranks, const Flags& flags, const TrainProgram&
   std::vector<std::pair<std::string, std::string>> values{
       {"the program", program.kind}, {"its version", version()}, {"the data", info.data_id}};
   for (const auto& [name, value] : flags.stored_values())
-    if (std::find(program.data_flags.begin(), program.data_flags.end(), name) ==
-        program.data_flags.end())
+    if (std::ranges::find(program.data_flags, name) == program.data_flags.end())
       values.emplace_back(name, value);
   std::string step = "none";
   if (checkpoint) step = checkpoint->metadata().at("step");
@@ -317,7 +319,7 @@ int run(const Ranks& ranks, Flags& flags, TrainOptions& o, const TrainProgram& p
   if (!o.init_from.empty())
     flags.adopt([&] { models::read_config(o.init_from, program.kind, program.config); },
                 models::config_path(o.init_from), {"--dropout"});
-  check_schedule(o);
+  check_schedule(o, flags);
   const PrecisionScope precision(o.precision);
   manual_seed(o.seed);
   const std::unique_ptr<Task> task = program.make_task();

@@ -65,7 +65,7 @@ void TrainingPage::open(int64_t step, const Ranks& ranks) {
     std::fflush(stdout);
     return;
   }
-  if (step > 0) {
+  if (o_.resume) {
     view_.read(step);
     view_.rewrite();
   }

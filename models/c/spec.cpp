@@ -86,14 +86,14 @@ using Layer = std::function<Tensor(const Tensor&)>;
 class Layers : public nn::Module {
  public:
   explicit Layers(const std::string& text) {
-    std::istringstream parts(text);
+    core::check(!text.empty(), "gradus_sequential: expected layers, got \"\"");
+    std::istringstream parts(text + ',');  // or getline would not see an empty last part
     for (std::string part; std::getline(parts, part, ',');) {
       Spec spec("gradus_sequential", part);
       Layer layer = make(spec);
       spec.check_used();
       layers_.push_back(std::move(layer));
     }
-    core::check(!layers_.empty(), "gradus_sequential: expected layers, got \"", text, '"');
   }
   Tensor operator()(Tensor x) const {
     for (const Layer& layer : layers_) x = layer(x);

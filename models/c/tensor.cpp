@@ -130,7 +130,8 @@ int gradus_tensor_array(const gradus_tensor* tensor, gradus_array* out) {
     core::check(!is_compressed(x.dtype()), "gradus_tensor_array: elements of ", x.dtype(),
                 " have no C type");
     gradus_array array{};
-    dispatch_any(x.dtype(), [&]<class T>(TypeTag<T>) { array.data = x.data<T>(); });
+    dispatch_any("gradus_tensor_array", x.dtype(),
+                 [&]<class T>(TypeTag<T>) { array.data = x.data<T>(); });
     array.dtype = static_cast<int32_t>(x.dtype());
     array.rank = x.rank();
     std::copy(x.shape().begin(), x.shape().end(), array.shape);

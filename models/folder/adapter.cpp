@@ -74,7 +74,7 @@ double pattern_in(const std::string& path, const ordered_json& config, const cha
     const bool fits = name == plain || name.ends_with('.' + plain);
     if (fits && first.empty()) first = pattern;
   }
-  return first.empty() ? usual : number_in(path, json(patterns), first.c_str(), 1e-30, 1e30);
+  return first.empty() ? usual : number_in(path, json(patterns), first.c_str(), 1e-30, 1e36);
 }
 
 /// An adapter's configuration.
@@ -91,7 +91,7 @@ struct AdapterConfig {
     check_plain(path, values);
     rank = number_in(path, values, "r", 1, 1e6);
     check(rank == std::floor(rank), path, ": r: expected a whole number, got ", rank);
-    alpha = number_in(path, values, "lora_alpha", 1e-30, 1e30);
+    alpha = number_in(path, values, "lora_alpha", 1e-30, 1e36);
     dropout =
         values.contains("lora_dropout") ? number_in(path, values, "lora_dropout", 0, 0.999999) : 0;
   }

@@ -65,6 +65,8 @@ class Fields {
   Field& add(std::string name, T& value, std::string meaning) {
     return add(Field{std::move(name), std::move(meaning), &value});
   }
+  Field& add(std::string name, int64_t& value, std::string meaning) = delete;  // needs limits
+  Field& add(std::string name, double& value, std::string meaning) = delete;
   /// Adds an enum with these names for its values.
   template <class Enum>
   Field& add(std::string name, Enum& value, std::vector<std::string> names, std::string meaning) {

@@ -42,7 +42,8 @@ Fields GPT::fields(GPTConfig& c) {
   fields.add("vocab", c.vocab, 1, 1e9, "vocabulary size");
   fields.add("context", c.context, 1, 1e6, "maximum number of tokens");
   fields.add("layers", c.layers, 1, 10000, "transformer blocks");
-  fields.add("heads", c.heads, 1, 1e6, "attention heads of a block; must divide dim");
+  fields.add("heads", c.heads, 1, 1e6,
+             "attention heads of a block; must divide dim unless head_dim is given");
   fields.add("dim", c.dim, 1, 1e6, "embedding size");
   fields.add("dropout", c.dropout, 0, 0.999999, "dropout probability");
   fields.add("bias", c.bias, "biases in linear layers and norms");
@@ -63,7 +64,7 @@ Fields GPT::fields(GPTConfig& c) {
       .optional = true;
   add_rotary_fields(fields, c.rotary);
   fields.add("norm", c.norm, {"layer", "rms"}, "kind of norm").optional = true;
-  fields.add("norm_eps", c.norm_eps, 0, 1, "added to the variance by the norms").optional = true;
+  fields.add("norm_eps", c.norm_eps, 0, 1, "added to variance or mean square").optional = true;
   fields.add("window", c.window, 0, 1e6, "attention window in tokens; 0: the whole context")
       .optional = true;
   add_fewer_steps_fields(fields, c);

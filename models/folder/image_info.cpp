@@ -25,26 +25,24 @@ const json& array_in(const std::string& path, const json& file, const char* key)
   return *found;
 }
 
-/// Returns the numbers in file[key]. Throws Error unless all are finite and above `bound`.
-std::vector<double> numbers_in(const std::string& path, const json& file, const char* key,
-                               double bound) {
+std::vector<double> numbers_in(const std::string& path, const json& file, const char* key) {
   std::vector<double> numbers;
   for (const json& value : array_in(path, file, key)) {
-    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() <= bound)
-      fail(path, ": ", key, ": expected finite numbers",
-           std::isfinite(bound) ? " above " + std::to_string(static_cast<int>(bound)) : "",
-           ", got ", shown(value));
+    if (!value.is_number()) fail(path, ": ", key, ": expected numbers, got ", shown(value));
     numbers.push_back(value);
   }
   return numbers;
 }
 
-/// Throws Error unless there are as many deviations as means, and at least one. The message begins
-/// with `what`.
+/// Throws Error unless there are as many deviations as means, at least one, all means are finite
+/// and all deviations finite and above 0. The message begins with `what`.
 void check_channels(const std::string& what, const ChannelStats& stats) {
   const size_t means = stats.mean.size(), deviations = stats.std.size();
   check(means == deviations && means > 0, what,
         ": expected a mean and a std for each channel, got ", means, " and ", deviations);
+  for (size_t c = 0; c < means; ++c)
+    check(std::isfinite(stats.mean[c]) && std::isfinite(stats.std[c]) && stats.std[c] > 0, what,
+          ": expected finite means and stds above 0, got ", stats.mean[c], " and ", stats.std[c]);
 }
 
 /// Throws Error unless images are scaled from bytes to 0 to 1.
@@ -62,8 +60,7 @@ ImageInfo load_hugging_face_info(const std::string& dir, const HuggingFaceConfig
   check_rescaling(path, file);
   ImageInfo info;
   if (file.value("do_normalize", json()) != false)
-    info.stats = {numbers_in(path, file, "image_mean", -INFINITY),
-                  numbers_in(path, file, "image_std", 0)};
+    info.stats = {numbers_in(path, file, "image_mean"), numbers_in(path, file, "image_std")};
   else if (config.values.value("num_channels", json()) == 1)
     info.stats = {{0}, {1}};
   else
@@ -76,13 +73,11 @@ ImageInfo load_hugging_face_info(const std::string& dir, const HuggingFaceConfig
 }  // namespace
 
 std::string image_info_path(const std::string& dir) {
-  const std::string ours = in_folder(dir, our_file), hf_path = in_folder(dir, hf_file);
-  return !file_exists(ours) && file_exists(hf_path) ? hf_path : ours;
+  return in_folder(dir, find_hugging_face_config(dir) ? hf_file : our_file);
 }
 
 std::string class_names_path(const std::string& dir) {
-  const std::string path = image_info_path(dir);
-  return path.ends_with(hf_file) ? config_path(dir) : path;
+  return find_hugging_face_config(dir) ? config_path(dir) : in_folder(dir, our_file);
 }
 
 void save_image_info(const std::string& dir, const ImageInfo& info) {
@@ -100,7 +95,7 @@ ImageInfo load_image_info(const std::string& dir) {
   for (const auto& [name, value] : file.items())
     if (name != "mean" && name != "std" && name != "classes")
       fail(path, ": ", shown(json(name)), " is not a known entry");
-  ImageInfo info{{numbers_in(path, file, "mean", -INFINITY), numbers_in(path, file, "std", 0)}};
+  ImageInfo info{{numbers_in(path, file, "mean"), numbers_in(path, file, "std")}};
   check_channels(path, info.stats);
   for (const json& name : array_in(path, file, "classes")) {
     if (!name.is_string()) fail(path, ": classes: expected names, got ", shown(name));

@@ -14,13 +14,16 @@ struct ImageInfo {
   std::vector<std::string> class_names = {};  ///< empty for a model without classes
 };
 
-/// Returns the path of DIR/images.json, or of DIR/preprocessor_config.json if only that exists.
+///@{
+/// Return the path of the file from which load_image_info() reads the means and deviations, or the
+/// names of the classes: DIR/preprocessor_config.json and DIR/config.json in a Hugging Face folder,
+/// otherwise DIR/images.json. Throw Error if DIR/config.json exists and is not JSON.
 std::string image_info_path(const std::string& dir);
-/// Returns the path of the file with the class names: DIR/config.json if image_info_path() is
-/// DIR/preprocessor_config.json, otherwise DIR/images.json.
 std::string class_names_path(const std::string& dir);
+///@}
 /// Writes images.json into an existing model folder, so call it after save_model. Throws Error on
-/// failure, or unless there are as many deviations as means, and at least one.
+/// failure, or unless there are as many deviations as means, at least one, all means are finite and
+/// all deviations finite and above 0.
 void save_image_info(const std::string& dir, const ImageInfo& info);
 /// Reads the ImageInfo of a folder, from images.json or from the files of a Hugging Face folder.
 /// Throws Error, naming the file, if one is missing or invalid: for example, if a value is not

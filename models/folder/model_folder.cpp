@@ -131,10 +131,20 @@ void initialise_heads(const NamedTensors& heads) {
 }  // namespace
 
 void load_weights(const std::string& dir, nn::Module& model, const LoadOptions& options) {
-  if (const auto hf_config = find_hugging_face_config(dir))
+  if (const auto hf_config = find_hugging_face_config(dir)) {
     load_hugging_face_weights(read_hugging_face_weights(dir), *hf_config, model, options);
-  else
-    load_into(model, weights_path(dir), load_safetensors(weights_path(dir)).tensors);
+    return;
+  }
+  const std::string path = weights_path(dir);
+  const NamedTensors tensors = load_safetensors(path).tensors;
+  const auto alike = [](const auto& a, const auto& b) {
+    return a.first == b.first && a.second.shape() == b.second.shape();
+  };
+  // load_into() converts the model first. load_state_dict() throws before anything is changed,
+  // unless a tied parameter has another of its names.
+  if (!std::ranges::is_permutation(tensors, model.state_dict(), alike))
+    naming(path, [&] { model.load_state_dict(tensors); });
+  load_into(model, path, tensors);
 }
 
 void load_weights(const std::string& dir, const std::function<nn::Module&()>& make,

@@ -7,6 +7,7 @@
 #include "gradus/core/files/file.h"
 #include "gradus/core/files/json.h"
 #include "gradus/core/internal.h"
+#include "gradus/models/data/tokenizers/tokenizer_file.h"
 #include "gradus/models/folder/folder_files.h"
 #include "gradus/models/folder/hugging_face/config.h"
 
@@ -50,8 +51,7 @@ void read_names(const std::string& path, const json& file, TextInfo& info) {
     if (value.is_null()) continue;
     info.token_names[key] = text_in(path, key, value.is_object() ? entry(value, "content") : value);
   }
-  const json form = entry(file, template_key);
-  if (form.is_string()) info.chat_template = form;  // an array holds several, by name
+  info.chat_template = chat_template_in(path).value_or("");
 }
 
 TextInfo load_hugging_face_text(const std::string& dir, const HuggingFaceConfig& config) {

@@ -82,8 +82,7 @@ struct Lora {
     return found;
   }
   static std::vector<Layer> chosen(const Module& model, const LoraOptions& options);
-  static LoraUpdate make(const Registry& registry, const LoraOptions& options);
-  static void add(Registry& registry, const LoraUpdate& update);
+  static void add(Registry& registry, const LoraUpdate& given);
   static void remove(Registry& registry) {
     std::erase_if(registry.entries,
                   [](const Module::Entry& e) { return e.name.starts_with("lora_"); });
@@ -119,38 +118,38 @@ std::vector<Lora::Layer> Lora::chosen(const Module& model, const LoraOptions& op
   return found;
 }
 
-namespace {
-/// Returns the dtype of the update of a layer with this weight.
-Dtype update_dtype(const Tensor& weight) {
-  return is_compressed(weight.dtype()) ? float32 : weight.dtype();
-}
-}  // namespace
-
-LoraUpdate Lora::make(const Registry& registry, const LoraOptions& o) {
-  const Tensor& weight = registry.adaptable;
-  const Dtype dtype = update_dtype(weight);
-  return {init::kaiming_uniform()({o.rank, weight.size(1)}).to(dtype),
-          zeros({weight.size(0), o.rank}, dtype), o.alpha, o.dropout};
-}
-
-void Lora::add(Registry& registry, const LoraUpdate& update) {
+/// Adds the update, converted to the dtype of the layer's inputs.
+void Lora::add(Registry& registry, const LoraUpdate& given) {
+  const Dtype own = registry.adaptable.dtype(), dtype = is_compressed(own) ? float32 : own;
+  const LoraUpdate update{given.a.to(dtype), given.b.to(dtype), given.alpha, given.dropout};
   registry.update = std::make_shared<LoraUpdate>(update);
   registry.entries.push_back({.name = "lora_A.weight", .tensor = update.a.requires_grad_()});
   registry.entries.push_back({.name = "lora_B.weight", .tensor = update.b.requires_grad_()});
 }
 
+namespace {
+/// Throws Error unless an update can have these options.
+void check_options(const char* op, int64_t rank, double alpha, double dropout) {
+  const double scale = alpha / static_cast<double>(rank);
+  check(rank >= 1 && scale >= 1e-30 && scale <= 1e30 && dropout >= 0 && dropout <= 0.999999, op,
+        ": expected rank >= 1, alpha / rank from 1e-30 to 1e30 and a dropout from 0 to 0.999999, ",
+        "got rank ", rank, ", alpha ", alpha, " and dropout ", dropout);
+}
+}  // namespace
+
 void add_lora(Module& model, const LoraOptions& o) {
-  check(o.rank >= 1 && o.alpha > 0 && o.dropout >= 0 && o.dropout < 1,
-        "add_lora: expected rank >= 1, alpha > 0 and a dropout from 0 to below 1, got ", o.rank,
-        ", ", o.alpha, " and ", o.dropout);
+  check_options("add_lora", o.rank, o.alpha, o.dropout);
   const std::vector<Lora::Layer> chosen = Lora::chosen(model, o);
   for (const Lora::Layer& layer : chosen)
     check(o.rank <= std::min(layer.registry->adaptable.size(0), layer.registry->adaptable.size(1)),
           "add_lora: rank ", o.rank, " is above the sizes of ", layer.name, ", ",
           layer.registry->adaptable.shape());
   model.requires_grad_(false);
-  for (const Lora::Layer& layer : chosen)
-    Lora::add(*layer.registry, Lora::make(*layer.registry, o));
+  for (const Lora::Layer& layer : chosen) {
+    const Shape& weight = layer.registry->adaptable.shape();
+    Lora::add(*layer.registry, {init::kaiming_uniform()({o.rank, weight[1]}),
+                                zeros({weight[0], o.rank}), o.alpha, o.dropout});
+  }
 }
 
 void add_lora_updates(Module& model,
@@ -165,6 +164,7 @@ void add_lora_updates(Module& model,
           " has an update already");
     const Tensor& weight = layer->registry->adaptable;
     const int64_t rank = update.a.size(0);
+    check_options("add_lora_updates", rank, update.alpha, update.dropout);
     check(update.a.shape() == Shape{rank, weight.size(1)} &&
               update.b.shape() == Shape{weight.size(0), rank},
           "add_lora_updates: ", name, ": expected an update of ", weight.shape(), ", got ",
@@ -173,10 +173,9 @@ void add_lora_updates(Module& model,
   }
   model.requires_grad_(false);
   for (size_t i = 0; i < found.size(); ++i) {
-    const Dtype dtype = update_dtype(found[i]->adaptable);
     const LoraUpdate& update = updates[i].second;
-    Lora::add(*found[i], {update.a.detach().clone().to(dtype), update.b.detach().clone().to(dtype),
-                          update.alpha, update.dropout});
+    Lora::add(*found[i],
+              {update.a.detach().clone(), update.b.detach().clone(), update.alpha, update.dropout});
   }
 }
 

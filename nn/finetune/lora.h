@@ -9,8 +9,8 @@ namespace gradus::nn {
 /// Options of add_lora.
 struct LoraOptions {
   int64_t rank = 8;    ///< r, the rank of the updates
-  double alpha = 16;   ///< updates are multiplied by alpha / rank
-  double dropout = 0;  ///< dropout probability of the updates' inputs, in [0, 1)
+  double alpha = 16;   ///< updates are multiplied by alpha / rank, from 1e-30 to 1e30
+  double dropout = 0;  ///< dropout probability of the updates' inputs, from 0 to 0.999999
   /// Regular expressions that select linear layers by name. Each must match the whole name or the
   /// end of the name after a dot, for example "attn.qkv" or "blocks.[0-3].mlp.*". If there are
   /// none, add_lora() selects all hidden layers: those constructed with LinearOptions::hidden (the
@@ -55,8 +55,8 @@ void add_lora(Module& model, const LoraOptions& options = {});
 /// Freezes all parameters and adds a copy of each given update to the linear layer of that name, to
 /// be trained further. A copy has the dtype of the layer's inputs. Ranks may differ. Names are
 /// those of linear_layers(). Throws Error, with nothing changed, if there is no linear layer of a
-/// given name, if a layer already has an update or is given two, or if the shapes of an update do
-/// not fit.
+/// given name, if a layer already has an update or is given two, if the shapes of an update do not
+/// fit, or if its rank, alpha or dropout is not allowed in LoraOptions.
 void add_lora_updates(Module& model,
                       const std::vector<std::pair<std::string, LoraUpdate>>& updates);
 

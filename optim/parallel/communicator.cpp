@@ -30,8 +30,11 @@ class LocalCommunicator : public Communicator {
 
   void all_to_all(const std::vector<SentPieces>& send, const std::vector<ReceivedPieces>& receive,
                   const std::string& what) override {
+    const auto own = static_cast<size_t>(rank_), ranks = board_->sent.size();
+    core::check(send.size() == ranks && receive.size() == ranks, "all_to_all: ", what,
+                ": expected entries for ", ranks, " ranks, got ", send.size(), " and ",
+                receive.size());
     std::unique_lock lock(board_->mutex);
-    const auto own = static_cast<size_t>(rank_);
     board_->sent[own] = &send;
     ++board_->posted[own];
     board_->changed.notify_all();

@@ -44,8 +44,9 @@ class Communicator {
   /// that rank i sends to this rank. `send` and `receive` have one entry per rank; this rank's own
   /// entries are ignored. Both sides must agree on the number of pieces and the number of bytes of
   /// each piece, which may be 0. `what` names the data in messages, for example "the gradients of
-  /// step 7". Throws Error, naming at least one rank at fault, if another rank has not sent its
-  /// data within the time limit. Throws OtherRankFailed if another rank reports an error first.
+  /// step 7". Throws Error if the number of entries is wrong or, naming at least one rank at fault,
+  /// if another rank has not sent its data within the time limit. Throws OtherRankFailed if another
+  /// rank reports an error first.
   virtual void all_to_all(const std::vector<SentPieces>& send,
                           const std::vector<ReceivedPieces>& receive, const std::string& what) = 0;
   /// Makes the all_to_all() calls of other ranks throw OtherRankFailed, now and later. A call whose

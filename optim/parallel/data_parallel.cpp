@@ -36,6 +36,9 @@ DataParallel::DataParallel(std::vector<Tensor> params, Communicator& communicato
               (is_floating(p.dtype()) || is_compressed(p.dtype())) && whole,
           "DataParallel: parameter ", i,
           ": expected a contiguous leaf of float32, float64, bfloat16 or int8");
+    for (size_t k = 0; k < i; ++k)
+      check(&params_[k].impl() != &p.impl(), "DataParallel: parameter ", i,
+            " is listed twice, first as parameter ", k);
   }
   copy_from_rank_0();
   make_buckets(options.bucket_bytes);

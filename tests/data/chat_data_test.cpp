@@ -113,8 +113,9 @@ TEST_CASE("conversations that cannot be used are refused", "[chat]") {
   CHECK_THROWS_WITH(ChatData({pair("", "b")}, tokenizer, bare, 5), Contains("none of 1"));
   CHECK(ChatData({pair("", "b"), pair("", "bc")}, tokenizer, bare, 5).num_answer_tokens() == 1);
   CHECK_THROWS_WITH(ChatData({pair("a", "b")}, tokenizer, plain, 0), Contains("a context > 0"));
-  CHECK_THROWS_WITH(ChatData({pair("a", "b"), {{"assistant", "b"}}}, tokenizer, plain, 50),
-                    Contains("conversation 2: a conversation is a system message or none"));
+  CHECK_THROWS_WITH(
+      ChatData({pair("a", "b"), {{"assistant", "b"}}}, tokenizer, plain, 50),
+      Contains("ChatData: conversation 2: a conversation is a system message or none"));
 }
 
 TEST_CASE("conversations are read from JSON lines", "[chat]") {

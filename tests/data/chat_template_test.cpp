@@ -134,17 +134,57 @@ TEST_CASE("a conversation that cannot be written is refused", "[chat]") {
   CHECK(error({{"assistant", "a"}}) == order + "\"assistant\" first");
   CHECK(error({{"user", "a"}, {"user", "b"}}) == order + "\"user\" after user");
   CHECK(error({{"user", "a"}, {"system", "b"}}) == order + "\"system\" after user");
+  CHECK(error({{"system", "a"}, {"system", "b"}}) == order + "\"system\" after system");
+  CHECK(error({{"system", "a"}, {"assistant", "b"}}) == order + "\"assistant\" after system");
+  const models::Conversation answered{{"user", "a"}, {"assistant", "b"}};
+  for (const char* role : {"assistant", "system"}) {
+    models::Conversation more = answered;
+    more.push_back({role, "c"});
+    CHECK(error(more) == order + "\"" + role + "\" after assistant");
+  }
+  CHECK(error({{"system", "a"}, {"user", "b"}}, true) == "");
   CHECK(error({{"user", "a"}, {"assistant", "b"}}, true) ==
         "a model answers a user's message: expected one last, got assistant");
   CHECK_THAT(error({{"user", "a\n\nb"}}), Contains("empty line"));
   CHECK_THAT(error({{"user", "a\n"}}), Contains("empty line"));
+  CHECK_NOTHROW(encode_chat(characters({"<|im_start|>", "<|im_end|>"}), chat_template("chatml"),
+                            {{"user", "a\n\nb\n"}}));
   CHECK_THAT(error({{"user", "#"}}), Contains("#"));
-  CHECK_THROWS_WITH(encode_chat(tokenizer, chat_template("llama3"), talk),
-                    "the chat template llama3 needs a tokenizer with the special token "
-                    "<|start_header_id|>");
   CHECK_THROWS_WITH(chat_template("jinja"),
                     "chat template: expected one of plain, chatml, llama2, llama3, mistral, got "
                     "\"jinja\"");
+}
+
+TEST_CASE("a chat template needs the special tokens that begin and end its messages", "[chat]") {
+  using Names = std::vector<std::string>;
+  for (const auto& [form, names] :
+       {std::pair{"plain", Names{}},
+        {"chatml", Names{"<|im_start|>", "<|im_end|>"}},
+        {"llama3", Names{"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"}},
+        {"llama2", Names{"<s>", "</s>"}},
+        {"mistral", Names{"</s>"}}}) {
+    CHECK_NOTHROW(encode_chat(characters(names), chat_template(form), talk));
+    for (const std::string& lacking : names) {
+      Names others;
+      for (const std::string& name : names)
+        if (name != lacking) others.push_back(name);
+      CHECK(testing::error_of([&, form = form] {
+              encode_chat(characters(others), chat_template(form), talk);
+            }) == std::string("the chat template ") + form +
+                      " needs a tokenizer with the special token " + lacking);
+    }
+  }
+}
+
+TEST_CASE("of special tokens that begin alike, a template's text holds the longest", "[chat]") {
+  const std::string start = "<|im_start|>", whole = "<|im_start|>user", end = "<|im_end|>";
+  for (const auto& special : {std::vector{start, whole, end}, std::vector{whole, start, end}}) {
+    const auto tokenizer = characters(special);
+    const auto ids = encode_chat(tokenizer, chat_template("chatml"), {{"user", "a"}}).ids;
+    CHECK(ids == std::vector<int64_t>{tokenizer.special(whole), tokenizer.encode("\n")[0],
+                                      tokenizer.encode("a")[0], tokenizer.special(end),
+                                      tokenizer.encode("\n")[0]});
+  }
 }
 
 TEST_CASE("a model folder's chat template is found", "[chat]") {
@@ -157,9 +197,21 @@ TEST_CASE("a model folder's chat template is found", "[chat]") {
   CHECK(found() == "plain");
   CHECK(found({"<|im_start|>"}) == "chatml");
   CHECK(found({"<|start_header_id|>"}) == "llama3");
-  for (const char* without : {R"({"model_max_length": 5})", R"({"chat_template": ["[INST]"]})"}) {
+  CHECK(find_chat_template("", characters({"<|im_start|>"})).name == "chatml");
+  for (const char* without : {R"({"model_max_length": 5})", R"({"chat_template": null})"}) {
     write_file_atomically(dir + "/tokenizer_config.json", without);
     CHECK(found() == "plain");
+  }
+  write_file_atomically(dir + "/tokenizer_config.json",
+                        R"({"chat_template": [{"name": "rag", "template": "[INST]"},
+                                              {"name": "default", "template": "<|im_start|>"}]})");
+  CHECK(found() == "chatml");
+  for (const char* bad : {R"([])", R"(["[INST]"])", R"([{"name": "rag", "template": "[INST]"}])",
+                          R"([{"name": "default", "template": 3}])"}) {
+    write_file_atomically(dir + "/tokenizer_config.json",
+                          std::string(R"({"chat_template": )") + bad + '}');
+    CHECK_THROWS_WITH(found(), Contains("tokenizer_config.json: chat_template: expected a string, "
+                                        "or an array with a template named \"default\", got ["));
   }
   std::filesystem::remove(dir + "/tokenizer_config.json");
   write_file_atomically(dir + "/text.json", R"({"chat_template": "[INST]"})");
@@ -182,6 +234,8 @@ TEST_CASE("what ends an answer is a special token or an empty line", "[chat]") {
   CHECK(end_of_answer(chat_template("plain")) == "\n\n");
   CHECK(end_of_answer(chat_template("chatml")) == "<|im_end|>");
   CHECK(end_of_answer(chat_template("llama2")) == "</s>");
+  CHECK(end_of_answer(chat_template("llama3")) == "<|eot_id|>");
+  CHECK(end_of_answer(chat_template("mistral")) == "</s>");
 }
 
 }  // namespace chat_template_test

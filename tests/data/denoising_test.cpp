@@ -197,7 +197,9 @@ TEST_CASE("denoising: bad input is refused", "[denoising]") {
     CHECK_THROWS_WITH(DenoisingData("abc", good, {.length = 8, .validation = share}),
                       Contains("DenoisingData: ") && Contains("[0, 1)"));
   for (const int64_t length : {-1, 0, 1})
-    CHECK_THROWS_WITH(DenoisingData("abc", good, {.length = length}), Contains("2 tokens or more"));
+    CHECK_THROWS_WITH(
+        DenoisingData("abc", good, {.length = length}),
+        "DenoisingData: expected a length of 2 tokens or more, got " + std::to_string(length));
   CHECK_THROWS_WITH(DenoisingData("abc", good, {.length = 8, .rate = 1}), Contains("rate"));
   CHECK_THROWS_WITH(DenoisingData("abc", good, {.length = 8, .mean_span = 0}), Contains("spans"));
   CHECK_THROWS_WITH(DenoisingData::special_tokens({.length = 0}), Contains("2 tokens or more"));

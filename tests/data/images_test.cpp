@@ -212,6 +212,8 @@ TEST_CASE("image_grid: pixels are at the right positions", "[images]") {
   CHECK_THROWS_AS(models::image_grid(zeros({1, 3, 3}), 1), Error);
   CHECK_THROWS_AS(models::image_grid(zeros({1, 1, 3, 3}, int64), 1), Error);
   CHECK_THROWS_AS(models::image_grid(x, 0), Error);
+  CHECK_THROWS_WITH(models::image_grid(x, 100'000'000),
+                    "image_grid: expected columns and scale from 1 to 2^26, got 100000000 and 1");
   CHECK_THROWS_WITH(models::image_grid(x, 1, 1 << 20), Contains("more than 2^26"));
   CHECK_THROWS_AS(models::image_grid({a, zeros({1, 1, 1, 1})}, 1), Error);
   CHECK_THROWS_AS(models::image_grid(std::vector<Tensor>{}, 1), Error);

@@ -307,6 +307,8 @@ TEST_CASE("masked pairs: bad input is refused", "[masked_pairs]") {
                                        {.validation = 1},
                                        {.validation = nan}})
     CHECK_THROWS_WITH(MaskedPairs(text, words, bad), Contains("MaskedPairs: expected"));
+  CHECK_THROWS_WITH(MaskedPairs(text, words, {.length = 13, .segment = -1}),
+                    "MaskedPairs: expected segments of 0 to 5 tokens in a length of 13, got -1");
   // Unknown words are counted and never predicted.
   const MaskedPairs unknown("x y w1\nw2\n\nz z z\nw3 w4\n", words, {.length = 13, .validation = 0});
   CHECK(unknown.report().unknown == 5);

@@ -124,6 +124,11 @@ TEST_CASE("pair data: bad input is refused", "[pairs]") {
       PairData({{"a", "b"}, {"z", "c"}}, strict, strict),
       "PairData: the source of pair 1: encode: character \"z\" at byte 0 is not among "
       "the 6 of the vocabulary");
+  const Pairs bad{{"a", "b"}, {"a", "z"}};
+  CHECK_THROWS_WITH(PairData(pairs, bad, strict, strict),
+                    Contains("PairData: the target of validation pair 1: encode: "));
+  CHECK_THROWS_WITH(PairData(bad, pairs, strict, strict),
+                    Contains("PairData: the target of training pair 1: encode: "));
   CHECK_THROWS_WITH(PairData(Pairs{}, letters, letters), Contains("no pairs are left to train"));
   CHECK_THROWS_WITH(PairData({{"abc", "b"}}, letters, letters, {.max_source = 2}),
                     Contains("1 too long"));
@@ -309,7 +314,7 @@ TEST_CASE("reversal and addition pairs are correct and distinct", "[pairs]") {
         7);
   CHECK_THROWS_WITH(
       models::reversal_pairs(8, 1, {.min_length = 1, .max_length = 3, .alphabet = "ab"}),
-      Contains("at most 7"));
+      "reversal_pairs: expected 0 to 7 pairs, half of all distinct ones, got 8");
   CHECK(models::reversal_pairs(0, 1).empty());
   for (const int64_t length : {2, 1 << 16})
     for (const auto& [source, target] :

@@ -173,7 +173,7 @@ std::vector<std::string> info_seeds() {
   config.channels = 3;
   config.classes = 2;
   save_hugging_face(folder(), ViT(config), {.images = &info});
-  return {read_file(image_info_path(folder())),
+  return {read_file(fuzz::path_of("images.json")),
           fuzz::join({read_file(fuzz::path_of("preprocessor_config.json")),
                       read_file(config_path(folder()))})};
 }

@@ -6,6 +6,7 @@
 
 #include "gradus/core/core.h"
 #include "tests/support/paths.h"
+#include "tests/support/same_bits.h"
 
 namespace golden {
 
@@ -56,10 +57,7 @@ inline double difference(const gradus::Tensor& actual, const gradus::Tensor& exp
   return gradus::norm(a - b).item() / gradus::norm(b).item();
 }
 
-/// Returns whether shape, dtype and all values are equal.
-inline bool same(const gradus::Tensor& a, const gradus::Tensor& b) {
-  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         a.to_vector<double>() == b.to_vector<double>();
-}
+/// Returns whether shape, dtype and all bits are equal.
+inline bool same(const gradus::Tensor& a, const gradus::Tensor& b) { return same_bits(a, b); }
 
 }  // namespace golden

@@ -199,6 +199,20 @@ TEST_CASE("beam search: a logit of NaN is refused", "[decoding]") {
   CHECK_THROWS_WITH(search(NAN), "beam_search: a logit is NaN");
 }
 
+TEST_CASE("beam search: a decoder with another number of rows is refused", "[decoding]") {
+  struct ThreeRows : models::Decoder {
+    int64_t vocab() const override { return 10; }
+    Tensor next_logits(const Tensor&) override { return zeros({3, 10}); }
+    void reorder(const Tensor&) override {}
+    int64_t room() const override { return 9; }
+    int64_t capacity() const override { return 9; }
+    void clear() override {}
+  } decoder;
+  CHECK_THROWS_WITH(
+      models::beam_search(decoder, 2, {.start = start, .stop = stop, .beams = 3}),
+      "beam_search: expected a decoder with 6 rows (2 sources x 3 beams), got logits (3, 10)");
+}
+
 TEST_CASE("beam search: a Transformer translates the same with and without its cache",
           "[decoding]") {
   manual_seed(8);

@@ -56,6 +56,44 @@ TEST_CASE("BERT: padding has no effect, and segments default to 0", "[bert]") {
   CHECK(model.word_logits(hidden).shape() == Shape{2, 9, 17});
 }
 
+TEST_CASE("BERT: every option reaches its layers, and embeddings drop out after their norm",
+          "[bert]") {
+  manual_seed(3);
+  const models::Bert model({.vocab = 17,
+                            .context = 14,
+                            .segments = 3,
+                            .layers = 2,
+                            .heads = 4,
+                            .dim = 16,
+                            .hidden = 24,
+                            .dropout = 0.3,
+                            .activation = Activation::relu,
+                            .norm_eps = 0.5});
+  for (const nn::Block& block : model.blocks) {
+    CHECK(block.attn.heads == 4);
+    CHECK(block.mlp.fc.weight.shape() == Shape{24, 16});
+    CHECK(block.mlp.activation == Activation::relu);
+    for (const nn::Dropout& drop : {block.attn.dropout, block.mlp.dropout}) CHECK(drop.p == 0.3);
+    for (const nn::Norm& norm : {block.ln1, block.ln2}) CHECK(norm.eps == 0.5);
+  }
+  const auto normalised = [](const Tensor& x, const nn::Norm& norm) {
+    const Tensor centred = x - mean(x, -1, keepdim);
+    return centred / sqrt(mean(centred * centred, -1, keepdim) + 0.5) * norm.weight + norm.bias;
+  };
+  models::BertInput in = some_input(2, 9);
+  in.segments = randint(0, 3, {2, 9});
+  manual_seed(4);
+  const Tensor y = model(in);
+  manual_seed(4);
+  Tensor x = model.words(in.ids) + model.positions(arange(9)) + model.segments(in.segments);
+  x = dropout(normalised(x, model.embedding_norm), 0.3);
+  for (const nn::Block& block : model.blocks) x = block(x);
+  CHECK(difference(y, x) < 1e-5);
+  const Tensor h = randn({4, 16}), t = normalised(relu(model.transform(h)), model.transform_norm);
+  CHECK(difference(model.word_logits(h), matmul(t, model.words.weight.mT()) + model.decoder.bias) <
+        1e-5);
+}
+
 TEST_CASE("BERT: fine-tuning with a frozen encoder trains only the head", "[bert]") {
   manual_seed(2);
   for (const bool tokens : {false, true}) {

@@ -3,6 +3,7 @@
 #include "gradus/models/clip.h"
 
 #include "gradus/models/data/images/shapes.h"
+#include "gradus/models/data/tokenizers/char_tokenizer.h"
 #include "gradus/models/data/tokenizers/word_tokenizer.h"
 #include "gradus/optim/optim.h"
 #include "tests/support/compare.h"
@@ -39,6 +40,9 @@ TEST_CASE("text batches: [START] text [END] and padding", "[clip]") {
   CHECK_THROWS_WITH(models::text_batch(tokenizer, {}), Contains("text_batch: "));
   CHECK_THROWS_WITH(models::text_batch(models::WordTokenizer("a", {.special = {"[UNK]"}}), {"a"}),
                     Contains("[PAD]"));
+  const models::CharTokenizer strict("abc", {"[PAD]", "[START]", "[END]"});
+  CHECK_THROWS_WITH(models::text_batch(strict, {"a", "bz"}),
+                    Contains("text_batch: text 1: encode: character \"z\""));
 }
 
 TEST_CASE("CLIP: PyTorch's loss and gradients", "[clip][golden]") {
@@ -162,15 +166,30 @@ TEST_CASE("CLIP: a saved model loads unchanged, and bad input throws", "[clip]")
                     Contains("CLIP: 10 tokens do not fit a context of 5"));
   CHECK_THROWS_WITH(model.text_features({}), Contains("CLIP: expected token ids (B, T) of int64"));
   CHECK_THROWS_WITH(model.text_features({texts().ids + 5, Tensor()}), Contains("embedding"));
-  for (const Tensor& lengths : {tensor({5, 5, 6}, int64), tensor({0, 1, 2}, int64),
-                                tensor({5, 5}, int64), tensor({5, 5, 5})})
+  CHECK_THROWS_WITH(model.text_features({ones({3, 5}), Tensor()}),
+                    Contains("of int64, none empty, got float32 (3, 5)"));
+  for (const auto& [lengths, got] :
+       {std::pair{tensor({5, 5, 6}, int64), "lengths 1 to 5, got 5 to 6"},
+        {tensor({0, 1, 2}, int64), "lengths 1 to 5, got 0 to 2"},
+        {tensor({5, 5}, int64), "3 lengths of int64, got int64 (2,)"},
+        {tensor({5, 5, 5}), "3 lengths of int64, got float32 (3,)"}})
     CHECK_THROWS_WITH(model.text_features({texts().ids, lengths}),
-                      Contains("CLIP: expected 3 lengths of int64 from 1 to 5"));
+                      std::string("CLIP: expected ") + got);
   CHECK_THROWS_WITH(model.similarity(ones({2, 6}), ones({2, 5})), Contains("(2, 6) and (2, 5)"));
   CHECK_THROWS_WITH(models::CLIP({}), Contains("CLIP: vocab"));
   models::CLIPConfig config = small();
   config.text_heads = 3;
   CHECK_THROWS_WITH(models::CLIP(config), Contains("CLIP: text_heads must divide text_dim"));
+  config = small();
+  config.causal = false;
+  config.image.dropout = 0.25;
+  const models::CLIP dropping(config);
+  for (const auto* blocks : {&dropping.image.blocks, &dropping.text.blocks})
+    for (const nn::Block& block : *blocks) {
+      CHECK(block.attn.dropout.p == 0.25);
+      CHECK(block.mlp.dropout.p == 0.25);
+      CHECK_FALSE(block.attn.causal);
+    }
   config = small();
   config.image.classes = 2;
   CHECK_THROWS_WITH(models::CLIP(config), Contains("classes must be 0"));

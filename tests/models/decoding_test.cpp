@@ -44,6 +44,21 @@ struct CountingDecoder : models::GPTDecoder {
   int64_t read = 0;
 };
 
+/// A decoder whose logits are always the same.
+struct Constant : models::Decoder {
+  const Tensor logits = tensor({{3.2, 2.5, 2.0, 1.5, -1.0}}, float64);
+  int64_t read = 0;
+  int64_t vocab() const override { return 5; }
+  Tensor next_logits(const Tensor& ids) override {
+    read += ids.size(1);
+    return logits;
+  }
+  void reorder(const Tensor&) override {}
+  int64_t room() const override { return capacity() - read; }
+  int64_t capacity() const override { return 9; }
+  void clear() override { read = 0; }
+};
+
 /// The pieces that a StopText returns, separated by |, then what it holds back.
 std::string split(std::vector<std::string> stops, const std::vector<std::string>& pieces) {
   StopText text(std::move(stops));
@@ -131,6 +146,45 @@ TEST_CASE("a repetition penalty makes tokens of the text less likely", "[decodin
                              {4, far, -far, 0}) == 2);
 }
 
+TEST_CASE("generation penalises the tokens of the prompt and the new ones", "[decoding]") {
+  Constant decoder;
+  const auto text = [&](double penalty) {
+    return models::generate(
+        decoder, {1}, {.tokens = 4, .sampling = {.temperature = 0, .repetition_penalty = penalty}});
+  };
+  CHECK(text(1) == std::vector<int64_t>{0, 0, 0, 0});
+  // Token 1 of the prompt has the logit 2.5 / 2; token 0 then has 3.2 / 2, token 2 at last 2 / 2.
+  CHECK(text(2) == std::vector<int64_t>{0, 2, 0, 0});
+}
+
+TEST_CASE("generation: what is called and recorded at a text's end", "[decoding]") {
+  Constant decoder;
+  std::vector<int64_t> streamed;
+  std::vector<double> log_probabilities;
+  int asked = 0;
+  const auto text = [&](int64_t stop_token) {
+    streamed.clear(), log_probabilities.clear(), asked = 0;
+    return models::generate(decoder, {1},
+                            {.tokens = 4,
+                             .sampling = {.temperature = 0, .repetition_penalty = 2},
+                             .stop_token = stop_token,
+                             .on_token = [&](int64_t id) { streamed.push_back(id); },
+                             .stop_if = [&] { return ++asked == 4; },
+                             .log_probabilities = &log_probabilities});
+  };
+  CHECK(text(-1) == std::vector<int64_t>{0, 2, 0, 0});
+  CHECK(streamed == std::vector<int64_t>{0, 2, 0, 0});
+  CHECK(log_probabilities.size() == 4);
+  CHECK(asked == 3);  // not after the last token that is allowed
+  CHECK(text(2) == std::vector<int64_t>{0});
+  CHECK(streamed == std::vector<int64_t>{0});
+  CHECK(asked == 1);
+  REQUIRE(log_probabilities.size() == 1);
+  double total = 0;
+  for (const double logit : {3.2, 2.5, 2.0, 1.5, -1.0}) total += std::exp(logit);
+  CHECK(log_probabilities[0] == Approx(3.2 - std::log(total)));  // without the penalty
+}
+
 TEST_CASE("biases are added to logits", "[decoding]") {
   const double infinity = std::numeric_limits<double>::infinity();
   const Tensor logits = log(tensor({0.1, 0.4, 0.2, 0.3}));
@@ -144,6 +198,9 @@ TEST_CASE("biases are added to logits", "[decoding]") {
   for (const double bias : {infinity, std::nan("")})
     CHECK_THROWS_WITH(models::sample_token(logits, {.logit_bias = {{1, bias}}}, generator),
                       Contains("logit_bias"));
+  CHECK_THROWS_WITH(
+      models::sample_token(tensor({0.5}), {.logit_bias = {{0, -infinity}}}, generator),
+      "sample_token: the largest logit, after penalty and bias, is -inf: expected a finite one");
 }
 
 TEST_CASE("generation's newer options are checked", "[decoding]") {

@@ -185,6 +185,33 @@ TEST_CASE("a GPT is initialised like GPT-2", "[gpt]") {
   CHECK(model.loss(ids, targets).item() == Approx(std::log(65.0)).margin(0.3));
 }
 
+TEST_CASE("a GPT embeds tokens by the formula of each kind of positions, and drops them out",
+          "[gpt]") {
+  manual_seed(3);
+  using models::Positions;
+  for (const Positions kind : {Positions::learned, Positions::sinusoidal, Positions::rotary}) {
+    CAPTURE(int(kind));
+    const models::GPT model({.vocab = 23,
+                             .context = 16,
+                             .layers = 2,
+                             .heads = 2,
+                             .dim = 16,
+                             .dropout = 0.3,
+                             .positions = kind});
+    const Tensor ids = randint(0, 23, {2, 9});
+    manual_seed(4);
+    const Tensor y = model(ids);
+    manual_seed(4);
+    Tensor x = index_select(model.wte.weight, 0, ids.reshape({18})).reshape({2, 9, 16});
+    if (kind == Positions::learned) x = x + model.wpe->weight.slice(0, 0, 9);
+    if (kind == Positions::sinusoidal)
+      x = x * 4.0 + nn::sinusoidal_positions(9, 16);  // 4 is sqrt(16)
+    x = dropout(x, 0.3);
+    for (const nn::Block& block : model.blocks) x = block(x);
+    CHECK(gradus::testing::difference(y, model.head(model.ln_f(x))) < 1e-5);
+  }
+}
+
 TEST_CASE("a GPT refuses bad configurations and inputs", "[gpt]") {
   CHECK_THROWS_WITH(models::GPT({.vocab = 0}),
                     Contains("GPT: vocab: expected a whole number from 1 to 1000000000, got 0"));
@@ -360,7 +387,8 @@ TEST_CASE("tokens are sampled with the probabilities given by the logits", "[gpt
   CHECK(models::sample_token(ones({5}), {.top_k = 1}, generator) == 0);
   CHECK(models::sample_token(tensor({-1e30, 5, -1e30}), {.temperature = 1e-5}, generator) == 1);
   CHECK_THROWS_WITH(models::sample_token(tensor({1, NAN}), {}, generator),
-                    Contains("logits are not finite"));
+                    "sample_token: the largest logit, after penalty and bias, is nan: expected a "
+                    "finite one");
 }
 
 TEST_CASE("generation refuses bad prompts and options", "[gpt]") {
@@ -431,6 +459,25 @@ TEST_CASE("a GPT in bfloat16 or int8 computes, saves and loads", "[gpt][compress
   load_weights(folder / "small", loaded);
   loaded.to(dtype);
   CHECK(gradus::testing::difference(loaded(ids), model(ids)) == 0);
+}
+
+TEST_CASE("weights of another model change nothing, not even the dtype", "[gpt]") {
+  const NoGrad no_grad;
+  const TemporaryFolder folder;
+  save_model(folder / "small", models::GPT(tied));
+  models::GPTConfig config = tied;
+  config.dim = 64;
+  models::GPT model(config);
+  model.to(float64);
+  model.wte.weight.copy_(randn(model.wte.weight.shape(), float64));
+  model.wte.weight.set_grad(ones(model.wte.weight.shape(), float64));
+  const Tensor before = model.wte.weight.detach().clone();
+  CHECK_THROWS_WITH(load_weights(folder / "small", model),
+                    Contains("model.safetensors: load_state_dict: the names or shapes differ") &&
+                        Contains("(expected float64 (64,), got float32 (32,))"));
+  CHECK(model.wte.weight.dtype() == float64);
+  CHECK(model.wte.weight.grad().defined());
+  CHECK(golden::same(model.wte.weight, before));
 }
 
 TEST_CASE("a GPT configuration of an earlier version loads", "[gpt]") {

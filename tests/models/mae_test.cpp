@@ -211,6 +211,14 @@ TEST_CASE("MAE: a saved model loads unchanged, and bad input throws", "[mae]") {
   CHECK(models::MAE(config).decoder_head.weight.shape() == Shape{4, 8});
   config.encoder.patch = 0;
   CHECK_THROWS_WITH(models::MAE(config), Contains("MAE: expected a patch of 1 or more"));
+  config = small();
+  config.encoder.dropout = 0.25;
+  const models::MAE dropping(config);
+  for (const auto* blocks : {&dropping.encoder.blocks, &dropping.decoder_blocks})
+    for (const nn::Block& block : *blocks) {
+      CHECK(block.attn.dropout.p == 0.25);
+      CHECK(block.mlp.dropout.p == 0.25);
+    }
 }
 
 }  // namespace gradus::testing::mae_test

@@ -177,6 +177,41 @@ TEST_CASE("GPT: logit_rows computes the loss of some tokens at a time", "[recomp
   CHECK_THROWS_WITH(make(-1).loss(ids, targets), "GPT: expected logit_rows >= 0, got -1");
 }
 
+TEST_CASE("GPT: logit_rows and recompute of rows that contain several examples", "[recompute]") {
+  const auto make = [](int64_t rows, int64_t recompute) {
+    manual_seed(1);
+    GPT model({.vocab = 11,
+               .context = 6,
+               .layers = 2,
+               .heads = 2,
+               .dim = 8,
+               .recompute = recompute,
+               .logit_rows = rows});
+    // So that positions and other examples matter.
+    model.initialise([](const std::string&, const Tensor& p) {
+      if (p.rank() == 2) p.mul_(10);
+    });
+    return model;
+  };
+  const Tensor ids = random_ids({2, 6}), targets = ids.mT().reshape({2, 6});
+  const Tensor positions =
+      from_data(std::vector<int64_t>{0, 1, 2, 0, 1, 2, 0, 1, 0, 1, 2, 3}, {2, 6});
+  const GPT whole = make(0, 0);
+  const Tensor expected = whole.loss(ids, targets, positions);
+  CHECK(std::abs(expected.item() - whole.loss(ids, targets).item()) > 1e-3);
+  expected.backward();
+  for (const auto& [rows, group] : {std::pair{0, 1}, {1, 0}, {5, 0}, {5, 2}}) {
+    CAPTURE(rows, group);
+    const GPT some = make(rows, group);
+    const Tensor loss = some.loss(ids, targets, positions);
+    CHECK(loss.item() == Approx(expected.item()).epsilon(1e-5));
+    loss.backward();
+    const std::vector<Tensor> got = some.parameters(), wanted = whole.parameters();
+    for (size_t i = 0; i < got.size(); ++i)
+      CHECK(difference(got[i].grad(), wanted[i].grad()) < 1e-4);
+  }
+}
+
 TEST_CASE("GPT: logit_rows needs no memory for all logits", "[recompute][fused]") {
   const auto peak = [](int64_t rows) {
     const models::GPT model(

@@ -135,6 +135,29 @@ TEST_CASE("Transformer: dropout draws for the source, then for the target, on an
   CHECK(difference(model(source, {}, target), y) == 0);
 }
 
+TEST_CASE("Transformer: every option reaches the blocks of encoder and decoder", "[transformer]") {
+  models::TransformerConfig config = small;
+  config.hidden = 24, config.dropout = 0.25, config.activation = Activation::gelu_tanh;
+  config.pre_norm = true;
+  const models::Transformer model(config);
+  CHECK(model.dropout.p == 0.25);
+  const auto check_parts = [](const auto& block) {
+    CHECK(block.norm_first);
+    CHECK(block.attn.heads == 2);
+    CHECK(block.attn.dropout.p == 0.25);
+    CHECK(block.mlp.fc.weight.shape() == Shape{24, 8});
+    CHECK(block.mlp.activation == Activation::gelu_tanh);
+    CHECK(block.mlp.dropout.p == 0.25);
+    CHECK(block.mlp.hidden_dropout.p == 0.25);
+  };
+  for (const nn::Block& block : model.encoder) check_parts(block);
+  for (const nn::DecoderBlock& block : model.decoder_blocks) {
+    check_parts(block);
+    CHECK(block.cross.heads == 2);
+    CHECK(block.cross.dropout.p == 0.25);
+  }
+}
+
 TEST_CASE("Transformer: initial weights follow Xavier's bound, embeddings a normal distribution",
           "[transformer]") {
   manual_seed(1);

@@ -187,6 +187,25 @@ TEST_CASE("translators: every parameter gets a gradient, padding gets none", "[t
   });
 }
 
+TEST_CASE("translators: the loss is the mean over real targets, with labels smoothed",
+          "[translator]") {
+  for_all_models([](const auto& model) {
+    const NoGrad no_grad;
+    const models::PairBatch batch{randint(0, 11, {2, 6}), ints({6, 3}), randint(0, 13, {2, 4}),
+                                  from_data<int64_t>({1, 2, 3, 4, 5, -100, -100, -100}, {2, 4})};
+    const Tensor logits = model(batch.source, batch.source_lengths, batch.inputs),
+                 log_p = log_softmax(logits.to(float64)).reshape({8, 13});
+    double plain = 0, smoothed = 0;
+    for (int64_t i = 0; i < 5; ++i) {  // the target is i + 1
+      const double own = log_p[i][i + 1].item();
+      plain -= own / 5;
+      smoothed -= (0.8 * own + 0.2 * mean(log_p[i]).item()) / 5;
+    }
+    CHECK(model.loss(batch).item() == Approx(plain).epsilon(1e-5));
+    CHECK(model.loss(batch, 0.2).item() == Approx(smoothed).epsilon(1e-5));
+  });
+}
+
 TEST_CASE("translators: a saved model loads unchanged, and bad arguments throw", "[translator]") {
   for_all_models([](const auto& model) {
     using Model = std::decay_t<decltype(model)>;

@@ -204,6 +204,11 @@ TEST_CASE("multi-head attention: bad arguments throw", "[nn][attention]") {
              Contains("expected window >= 0, and 0 unless causal, got -4"));
   CHECK_THAT(refused(8, {.window = 4}),
              Contains("expected window >= 0, and 0 unless causal, got 4"));
+  for (const Shape& other : {Shape{3, 4}, Shape{4, 8}, Shape{4}})  // a table to share
+    CHECK_THAT(refused(8, {.heads = 2, .rotary = 4, .positions = ones(other)}),
+               Contains("expected positions of float32 (4, 4)"));
+  CHECK_THAT(refused(8, {.heads = 2, .rotary = 4, .positions = ones({4, 4}, float64)}),
+             Contains("expected positions of float32 (4, 4), got float64 (4, 4)"));
   const nn::MultiHeadAttention causal(8, {.heads = 2, .causal = true}),
       turning(8, {.heads = 2, .rotary = 4}), plain(8, {.heads = 2});
   const Tensor x = ones({1, 5, 8});
@@ -420,6 +425,66 @@ TEST_CASE("attention with a key/value cache draws the same dropout as without", 
   CHECK(golden::difference(attention(x, cache), expected) < 1e-6);
 }
 
+TEST_CASE("attention with a cache of uneven sequences gives each what it has alone", "[nn]") {
+  manual_seed(4);
+  const NoGrad no_grad;
+  const std::vector<nn::MultiHeadAttentionOptions> all{
+      {.heads = 4, .kv_heads = 2, .key_dim = 6, .value_dim = 2, .rotary = 9, .causal = true},
+      {.heads = 4, .kv_heads = 1, .key_dim = 3, .value_dim = 7, .causal = true, .bias = false},
+      {.heads = 2, .rotary = 9, .causal = true, .window = 1},
+      {.heads = 2,
+       .key_dim = 4,
+       .value_dim = 5,
+       .rotary = 9,
+       .causal = true,
+       .window = 3,
+       .qk_norm = true}};
+  const std::vector<int64_t> lengths{2, 7, 5};
+  for (const nn::MultiHeadAttentionOptions& o : all) {
+    CAPTURE(o.heads, o.key_dim, o.value_dim, o.window);
+    const nn::MultiHeadAttention attention(8, o);
+    set_gains(attention);
+    const Tensor x = randn({3, 9, 8}), whole = attention(x);
+    nn::KeyValueCache cache = attention.make_cache(3, 9);
+    for (int64_t row = 3; row-- > 0;) cache.remove_row(row);
+    const auto rows = [&](const Tensor& from, int64_t step) {  // token lengths[row] + step of each
+      std::vector<Tensor> tokens;
+      for (int64_t row = 0; row < 3; ++row)
+        tokens.push_back(from[row].select(0, lengths[static_cast<size_t>(row)] + step));
+      return stack(tokens).unsqueeze(1);
+    };
+    for (int64_t row = 0; row < 3; ++row) {
+      nn::KeyValueCache single = attention.make_cache(1, 9);
+      attention(x.slice(0, row, row + 1).slice(1, 0, lengths[static_cast<size_t>(row)]), single);
+      cache.add_row(single);
+    }
+    for (const int64_t step : {0, 1})
+      CHECK(difference(attention(rows(x, step), cache), rows(whole, step)) < 1e-5);
+    CHECK_THROWS_WITH(attention(x.slice(1, 0, 2), cache), Contains("one token per sequence"));
+    CHECK(cache.lengths() == std::vector<int64_t>{4, 9, 7});
+  }
+}
+
+TEST_CASE("attention with a cache of uneven sequences drops weights too", "[nn]") {
+  manual_seed(7);
+  const NoGrad no_grad;
+  // A token that attends to itself alone. All four outputs are 0 if the weight is dropped, with
+  // probability 1/2, or if each output is, with probability 1/16.
+  const nn::MultiHeadAttention attention(4, {.heads = 1, .causal = true, .dropout = 0.5});
+  attention.proj.weight.copy_(eye(4));
+  attention.proj.bias.zero_();
+  int zeros = 0;
+  for (int i = 0; i < 400; ++i) {
+    nn::KeyValueCache cache = attention.make_cache(2, 2), single = attention.make_cache(1, 2);
+    cache.remove_row(1);
+    attention(ones({1, 1, 4}), single);
+    cache.add_row(single);
+    REQUIRE(cache.uneven());
+    zeros += max(abs(attention(ones({2, 1, 4}), cache)[0])).item() == 0;
+  }
+  CHECK(std::abs(zeros - 400 * (0.5 + 0.5 / 16)) < 60);
+}
+
 TEST_CASE("attention with a window does not read cached tokens from before it", "[nn][fused]") {
   manual_seed(4);
   const NoGrad no_grad;
@@ -443,7 +508,7 @@ TEST_CASE("a key/value cache refuses calls that it cannot serve", "[nn]") {
   const NoGrad no_grad;
   CHECK_THROWS_WITH(both(x, cache), Contains("only causal attention"));
   CHECK_THROWS_WITH(causal(ones({2, 2, 8}), cache),
-                    Contains("KeyValueCache: expected keys and values"));
+                    Contains("KeyValueCache: expected keys of float32 (1, 2, 2, 4)"));
   CHECK_THROWS_WITH(nn::KeyValueCache(1, 2, 0, 4), Contains("KeyValueCache: expected sizes > 0"));
   for (const Shape& shape : {Shape{2, 2, 8}, Shape{2, 8}, Shape{1, 0, 8}})
     CHECK_THROWS_WITH(cache.previous_tokens(0, ones(shape)),

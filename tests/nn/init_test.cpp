@@ -102,6 +102,10 @@ TEST_CASE("initialisers accept what is just valid, and refuse what is just not",
   truncated(0, 1, 2, 2);
   truncated(0, 1, -infinity, 1);
   truncated(0, 1, -1.5e308, 1.5e308);
+  for (const auto& [low, high] : {std::pair{50.0, 60.0}, {-60.0, -50.0}})
+    CHECK_THROWS_WITH(init::trunc_normal({8}, 0, 1, low, high),
+                      Contains("init::trunc_normal: expected an interval within 36 std"));
+  CHECK(max(init::trunc_normal({100}, 0, 1, 35, 60)).item() < 37);
 
   CHECK_THROWS_WITH(init::uniform_fan_in(shape, 0),
                     "init::uniform_fan_in: expected fan_in > 0, got 0");

@@ -14,6 +14,7 @@ namespace key_value_cache_test {
 using namespace gradus;
 using namespace gradus::testing;
 using Catch::Matchers::Contains;
+using Catch::Matchers::Equals;
 using Lengths = std::vector<int64_t>;
 
 namespace {
@@ -164,15 +165,27 @@ TEST_CASE("a key/value cache refuses bad sizes, and keys or values of another sh
   refused(1, 1, 4, 2, -1);
   nn::KeyValueCache cache(1, 1, 4, 2, float32, 3);
   const Tensor k = ones({1, 1, 2, 2}), v = ones({1, 1, 2, 3});
-  const std::string message =
-      "KeyValueCache: expected keys and values (1, 1, 2, 2) and (1, 1, 2, 3)";
-  CHECK_THROWS_WITH(cache.append(k, v.slice(2, 0, 1)), Contains(message));  // would broadcast
-  CHECK_THROWS_WITH(cache.append(k, v.slice(3, 0, 1)), Contains(message));
-  CHECK_THROWS_WITH(cache.append(k.slice(3, 0, 1), v), Contains(message));
-  CHECK_THROWS_WITH(cache.append(k[0], v), Contains("KeyValueCache: expected keys and values"));
+  const std::string keys = "KeyValueCache: expected keys of float32 (1, 1, 2, 2)",
+                    values = "KeyValueCache: expected values of float32 (1, 1, 2, 3)";
+  CHECK_THROWS_WITH(cache.append(k, v.slice(2, 0, 1)), Contains(values));  // would broadcast
+  CHECK_THROWS_WITH(cache.append(k, v.slice(3, 0, 1)), Contains(values));
+  CHECK_THROWS_WITH(cache.append(k.slice(3, 0, 1), v), Contains(keys));
+  CHECK_THROWS_WITH(cache.append(k[0], v), Contains("KeyValueCache: expected keys of float32"));
+  CHECK_THROWS_WITH(cache.append(k.to(float64), v), Equals(keys + ", got float64 (1, 1, 2, 2)"));
+  CHECK_THROWS_WITH(cache.append(k, v.to(float64)), Equals(values + ", got float64 (1, 1, 2, 3)"));
   CHECK(cache.length() == 0);
   cache.append(k, v);
   CHECK(cache.length() == 2);
+}
+
+TEST_CASE("a key/value cache keeps its last token when one of another size is refused", "[nn]") {
+  const NoGrad no_grad;
+  nn::KeyValueCache cache(1, 1, 4, 2);
+  cache.previous_tokens(0, full({1, 1, 2}, 5));
+  CHECK_THROWS_WITH(cache.previous_tokens(0, ones({1, 1, 3})), Contains("shapes differ"));
+  CHECK(difference(cache.previous_tokens(0, ones({1, 1, 2})), {5, 5}) == 0);
+  cache.previous_tokens(0, full({1, 1, 2}, 7), /*save=*/false);
+  CHECK(difference(cache.previous_tokens(0, ones({1, 1, 2})), {1, 1}) == 0);
 }
 
 TEST_CASE("a key/value cache refuses sequences of other sizes, and those that do not fit", "[nn]") {

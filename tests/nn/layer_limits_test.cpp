@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "gradus/core/core.h"
+#include "gradus/nn/finetune/lora.h"
 #include "gradus/nn/loading.h"
 #include "gradus/nn/nn.h"
 #include "tests/support/compare.h"
@@ -111,6 +112,19 @@ TEST_CASE("linear and feed-forward layers: the limits of their sizes", "[nn]") {
   CHECK_THAT(error(8, INT64_MAX / 2), StartsWith("Linear: "));
   CHECK_THAT(error(8, -1), StartsWith("MLP: expected sizes > 0, got dim 8, hidden -1"));
   CHECK_THAT(error(0, 8), StartsWith("MLP: expected sizes > 0, got dim 0, hidden 8"));
+}
+
+TEST_CASE("Linear::rows: only rows that there are, with and without an update", "[nn]") {
+  nn::Linear layer(3, 4);
+  const Tensor x = ones({2, 3});
+  for (const bool updated : {false, true}) {
+    if (updated) nn::add_lora(layer, {.rank = 1});
+    for (const auto& [begin, end] : {std::pair{-2, 4}, {0, 999}, {2, 2}, {3, 1}})
+      CHECK_THROWS_WITH(layer.rows(x, begin, end),
+                        StartsWith("Linear::rows: expected 0 <= begin < end <= 4, got "));
+    CHECK(layer.rows(x, 3, 4).shape() == Shape{2, 1});
+    CHECK(difference(layer.rows(x, 0, 4), layer(x)) == 0);
+  }
 }
 
 TEST_CASE("recurrent layers: the limits of their sizes", "[nn][recurrent]") {

@@ -289,6 +289,21 @@ TEST_CASE("token_shift: the previous token, and a cache's", "[nn]") {
   CHECK(difference(nn::token_shift(x.slice(1, 2), weight, cache, 0), {2, 0}) == 0);
 }
 
+TEST_CASE("a block's call that throws leaves the cache unchanged", "[nn]") {
+  manual_seed(3);
+  const NoGrad no_grad;
+  const Tensor x = randn({1, 4, 8});
+  for (const auto& [capacity, positions] : {std::pair{4, 9}, {9, 4}}) {  // one is exceeded
+    const nn::Block block(8,
+                          {.heads = 2, .causal = true, .rotary = positions, .token_shift = true});
+    for (const Tensor& shift : {block.shift1, block.shift2}) shift.fill_(0.5);
+    nn::KeyValueCache cache = block.attn.make_cache(1, capacity);
+    block(x.slice(1, 0, 3), cache);
+    CHECK_THROWS_AS(block(randn({1, 2, 8}), cache), Error);
+    CHECK(difference(block(x.slice(1, 3), cache), block(x).slice(1, 3)) < 1e-5);
+  }
+}
+
 TEST_CASE("GPT: every option of its configuration", "[gpt]") {
   manual_seed(5);
   const Tensor ids = randint(0, 11, {2, 6}), targets = randint(0, 11, {2, 6});

@@ -123,6 +123,14 @@ TEST_CASE("a block's options reach its layers", "[nn]") {
     CHECK_FALSE(linear.bias.defined());
 }
 
+TEST_CASE("a Llama block's options reach its layers", "[nn]") {
+  const nn::Block block = nn::llama_block(24, {.heads = 2, .dropout = 0.25});
+  CHECK(block.attn.positions.shape() == Shape{1024, 12});
+  CHECK(block.mlp.fc.weight.shape() == Shape{2 * 64, 24});  // 64 = 8/3 24
+  for (const nn::Dropout& dropout : {block.attn.dropout, block.mlp.dropout})
+    CHECK(dropout.p == 0.25);
+}
+
 TEST_CASE("layer norm's eps is added to the variance", "[nn]") {
   const Tensor x = tensor({1, -1, 1, -1});  // its variance is 1
   CHECK(nn::LayerNorm(4, {.eps = 3})(x).to_vector<float>() ==

@@ -3,6 +3,7 @@
 #include "gradus/nn/finetune/lora.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "gradus/core/core.h"
 #include "gradus/models/gpt.h"
@@ -15,6 +16,7 @@ namespace lora_test {
 using namespace gradus;
 using Catch::Matchers::Contains;
 using Catch::Matchers::Equals;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -166,6 +168,56 @@ TEST_CASE("add_lora: recomputed blocks give the same gradients", "[lora]") {
   for (size_t i = 0; i < kept.size(); ++i) CHECK(same_bits(kept[i], recomputed[i]));
 }
 
+TEST_CASE("add_lora: A starts as the weight of a Linear, and B is 0", "[lora]") {
+  manual_seed(9);
+  const Dtype dtype = GENERATE(float32, float64, bfloat16, int8);
+  CAPTURE(dtype);
+  nn::Linear layer(64, 256);
+  layer.to(dtype);
+  nn::add_lora(layer);
+  const nn::LoraUpdate& update = *layer.lora_update();
+  CHECK(update.alpha == 16);
+  CHECK(update.dropout == 0);
+  for (const Tensor& x : {update.a, update.b})  // those of compressed weights are in float32
+    CHECK(x.dtype() == (dtype == float64 ? float64 : float32));
+  REQUIRE(update.a.shape() == Shape{8, 64});
+  REQUIRE(update.b.shape() == Shape{256, 8});
+  // 512 numbers, uniform in [-1/8, 1/8] as 1/8 is 1 / sqrt(64).
+  CHECK(abs(update.a).max().item() <= 0.125);
+  CHECK(max(update.a).item() > 0.12);
+  CHECK(min(update.a).item() < -0.12);
+  CHECK(mean(update.a * update.a).item() == Approx(0.125 * 0.125 / 3).epsilon(0.2));
+  CHECK(abs(update.b).max().item() == 0);
+}
+
+TEST_CASE("add_lora: an expression matches a whole name, or its end after a dot", "[lora]") {
+  models::GPT model({.vocab = 11, .context = 8, .layers = 1, .heads = 2, .dim = 8});
+  for (const std::string part : {"kv", "qk", "attn", "locks.0.*", "blocks.0.attn.qk"})
+    CHECK_THROWS_WITH(nn::add_lora(model, {.rank = 1, .layers = {part}}),
+                      Equals("add_lora: no other linear layer has a name that matches " + part));
+  CHECK(names_of(model).empty());
+  nn::add_lora(model, {.rank = 1, .layers = {"qkv|fc"}});  // the dot precedes each alternative
+  CHECK(names_of(model) == std::vector<std::string>{"blocks.0.attn.qkv", "blocks.0.mlp.fc"});
+}
+
+TEST_CASE("add_lora: a layer with two names has one update, under the first of them", "[lora]") {
+  struct Shared : nn::Module {
+    nn::Linear first, again;
+    Shared() : first(child("first", nn::Linear(4, 4))), again(child("again", first)) {}
+  };
+  Shared net, other;
+  const auto layers = nn::linear_layers(net);
+  REQUIRE(layers.size() == 1);
+  CHECK(layers[0].first == "first");
+  CHECK(layers[0].second == Shape{4, 4});
+  nn::add_lora(net, {.rank = 1});
+  CHECK(names_of(net) == std::vector<std::string>{"first"});
+  CHECK(net.parameters().size() == 2 + 2);
+  CHECK(net.again.lora_update() == net.first.lora_update());
+  CHECK_THROWS_WITH(nn::add_lora(other, {.rank = 1, .layers = {"again"}}),
+                    Equals("add_lora: no other linear layer has a name that matches again"));
+}
+
 TEST_CASE("add_lora: only the updates are trained, with dropout of their inputs", "[lora]") {
   manual_seed(2);
   Net net;
@@ -283,11 +335,12 @@ TEST_CASE("add_lora, merge_lora: refuse what they cannot do", "[lora]") {
   Net net;
   const size_t before = net.parameters().size();
   CHECK_THROWS_WITH(nn::add_lora(net, {.rank = 0}), Contains("add_lora: expected rank >= 1"));
-  CHECK_THROWS_WITH(nn::add_lora(net, {.dropout = 1}), Contains("got 8, 16 and 1"));
-  for (const double alpha : {0.0, -1.0})
+  CHECK_THROWS_WITH(nn::add_lora(net, {.dropout = 1}),
+                    Contains("got rank 8, alpha 16 and dropout 1"));
+  for (const double alpha : {0.0, -1.0, std::nan(""), double{INFINITY}, 1e39})
     CHECK_THROWS_WITH(nn::add_lora(net, {.alpha = alpha}),
                       Contains("add_lora: expected rank >= 1"));
-  CHECK_THROWS_WITH(nn::add_lora(net, {.dropout = -0.5}), Contains("got 8, 16 and -0.5"));
+  CHECK_THROWS_WITH(nn::add_lora(net, {.dropout = -0.5}), Contains("and dropout -0.5"));
   CHECK_THROWS_WITH(nn::add_lora(net, {.rank = 6, .layers = {"first"}}),
                     Equals("add_lora: rank 6 is above the sizes of first, (7, 5)"));
   CHECK_THROWS_WITH(nn::add_lora(net, {.layers = {"first", "third"}}),
@@ -330,14 +383,49 @@ TEST_CASE("add_lora_updates: finished updates of different ranks", "[lora]") {
           "first: expected an update of (7, 5), got (2, 5) and (7, 1)");
   refused({{"first", {randn({1, 4}), one.b, 1, 0}}},
           "first: expected an update of (7, 5), got (1, 4) and (7, 1)");
+  const auto bad_option = [&](int64_t rank, double alpha, double dropout) {
+    const nn::LoraUpdate good{ones({1, 7}), ones({4, 1}), 1, 0},
+        bad{ones({rank, 5}), ones({7, rank}), alpha, dropout};
+    CHECK_THROWS_WITH(nn::add_lora_updates(net, {{"second", good}, {"first", bad}}),
+                      StartsWith("add_lora_updates: expected "));
+    CHECK(names_of(net).empty());
+  };
+  bad_option(0, 3, 0);
+  for (const double alpha : {0.0, -1.0, std::nan(""), double{INFINITY}, 1e39})
+    bad_option(1, alpha, 0);
+  for (const double dropout : {-0.5, 1.0, std::nan("")}) bad_option(1, 3, dropout);
   nn::add_lora_updates(net, {{"first", one}});
   CHECK(names_of(net) == std::vector<std::string>{"first"});
   for (const auto& [name, p] : net.named_parameters())
     CHECK(p.requires_grad() == name.starts_with("first.lora_"));
   CHECK_FALSE(same_bits(net(x).detach(), before));
-  one.a.copy_(zeros({1, 5}));  // the model has copies
+  CHECK_THROWS_WITH(nn::add_lora_updates(net, {{"first", one}}),
+                    Equals("add_lora_updates: first has an update already"));
+  CHECK(net.parameters().size() == Net().parameters().size() + 2);
+  one.a.copy_(zeros({1, 5})), one.b.copy_(zeros({7, 1}));  // the model has copies
   nn::merge_lora(net);
   CHECK_FALSE(same_bits(net(x).detach(), before));
+}
+
+TEST_CASE("add_lora_updates: an update takes its layer's dtype, and keeps scale and dropout",
+          "[lora]") {
+  manual_seed(5);
+  const Dtype dtype = GENERATE(float64, bfloat16, int8);
+  CAPTURE(dtype);
+  nn::Linear layer(64, 5);
+  layer.to(dtype);
+  const Dtype of_inputs = layer.dtype();
+  const nn::LoraUpdate given{randn({2, 64}), randn({5, 2}), 3, 0.25};
+  nn::add_lora_updates(layer, {{"", given}});
+  const nn::LoraUpdate& added = *layer.lora_update();
+  CHECK(added.a.dtype() == of_inputs);
+  CHECK(added.b.dtype() == of_inputs);
+  CHECK(added.alpha == 3);
+  CHECK(added.dropout == 0.25);
+  const EvalMode eval;
+  const Tensor x = randn({3, 64}, of_inputs), a = given.a.to(of_inputs), b = given.b.to(of_inputs);
+  const Tensor plain = matmul(x, layer.weight.to(of_inputs).mT()) + layer.bias;
+  CHECK(distance(layer(x), plain + matmul(matmul(x, a.mT()), b.mT()) * 1.5) < 1e-3);
 }
 
 }  // namespace lora_test

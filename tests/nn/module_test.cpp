@@ -130,6 +130,33 @@ TEST_CASE("a module refuses bad names, parameters and buffers", "[nn]") {
   struct Empty : nn::Module {
     Empty() { buffer("b", Tensor()); }
   };
+  struct Lists : nn::Module {
+    explicit Lists(bool list_first) {
+      const auto list = [&] { children("net", 1, [](int64_t) { return nn::Linear(1, 1); }); };
+      if (list_first) list();
+      child("net", nn::Linear(1, 1));
+      list();
+    }
+  };
+  struct Marks : nn::Module {
+    Marks(bool own, bool last) {
+      const Tensor w = param("w", ones({1, 1})), v = last ? w : param("v", ones({1, 1}));
+      if (last) hidden_weight(own ? w : ones({1, 1}));
+      compressible(own ? w : ones({1, 1}));
+    }
+  };
+  struct Nothing : nn::Module {
+    Nothing() { compressible(ones({1})); }
+  };
+  CHECK_THROWS_WITH(Lists(false), "module: the name 'net.0' is registered twice");
+  CHECK_THROWS_WITH(Lists(true), "module: the name 'net' is registered twice");
+  CHECK_NOTHROW(Marks(true, true));
+  CHECK_THROWS_WITH(Marks(false, true),
+                    "module: hidden_weight: expected a parameter of this layer");
+  const char* const not_last = "module: compressible: expected the parameter registered last";
+  CHECK_THROWS_WITH(Marks(true, false), not_last);
+  CHECK_THROWS_WITH(Marks(false, false), not_last);
+  CHECK_THROWS_WITH(Nothing(), not_last);
   CHECK_THROWS_WITH(Twice(), "module: the name 'w' is registered twice");
   CHECK_THROWS_WITH(Dotted(), Contains("contains a dot"));
   CHECK_THROWS_WITH(Whole(), Contains("must be a floating-point leaf tensor"));

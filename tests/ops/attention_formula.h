@@ -6,6 +6,7 @@
 
 #include "gradus/core/core.h"
 #include "tests/support/compare.h"
+#include "tests/support/same_bits.h"
 
 namespace gradus::testing {
 using namespace gradus::core;
@@ -78,10 +79,6 @@ inline Tensor bool_mask(const Shape& shape) {
     mask.select(-2, 1).fill_(1);
   }
   return mask;
-}
-
-inline bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.to_vector<double>() == b.to_vector<double>();
 }
 
 }  // namespace gradus::testing

@@ -169,6 +169,14 @@ TEST_CASE("convolution: the largest stride and dilation", "[convolution]") {
   CHECK(golden::same(d, full({1, 1, 1, 1}, 3)));
 }
 
+TEST_CASE("convolution: an image that is too large is named, not the options", "[convolution]") {
+  constexpr int64_t size = (int64_t{1} << 30) + 1;
+  const Tensor x = zeros({1, 1, 1}).expand({1, 1, size});
+  CHECK_THROWS_WITH(conv1d(x, zeros({1, 1, 1})),
+                    "conv1d: expected x and weight up to 2^30 along the length, got 1073741825 "
+                    "and 1");
+}
+
 TEST_CASE("convolution: gradients of strided views of x and of the filters", "[convolution]") {
   const Tensor x = leaf(randn({4, 6, 5, 2}, float64)), weight = leaf(randn({3, 3, 2, 4}, float64));
   auto views = [&] {

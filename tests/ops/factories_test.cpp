@@ -139,6 +139,15 @@ TEST_CASE("from_bytes: 0 to 255, unscaled") {
   CHECK_THROWS_WITH(from_bytes(bytes, {4}, int64), Contains("expected float32 or float64"));
 }
 
+TEST_CASE("arange: integers across almost the whole range of int64") {
+  const Tensor x = arange(-9e18, 9e18, 1e18), y = arange(9e18, -9e18, -1e18);
+  std::vector<int64_t> up, down;
+  for (int64_t i = -9; i < 9; ++i) up.push_back(i * 1'000'000'000'000'000'000);
+  for (const int64_t v : up) down.push_back(-v);
+  CHECK(x.to_vector<int64_t>() == up);
+  CHECK(y.to_vector<int64_t>() == down);
+}
+
 TEST_CASE("linspace: both ends are exact") {
   CHECK(difference(linspace(0, 1, 5, float64), Values{0, 0.25, 0.5, 0.75, 1}) < 1e-15);
   CHECK(difference(linspace(-3, 7, 4, float64), Values{-3, 1.0 / 3, 11.0 / 3, 7}) < 1e-15);

@@ -59,7 +59,7 @@ OpRow scalar_row(const std::string& name, const std::string& variant, const Draw
           .samples = one_input(draw),
           .large = one_large(draw),
           .composed = std::move(composed),
-          .bad = {{[f] { f(truth({2})); }, ": expected float32 or float64, got bool"}}};
+          .bad = {{[f] { f(truth({2})); }, ", got bool"}}};
 }
 
 /// Adds rows for a comparison of two tensors, and of a tensor and a number.
@@ -285,6 +285,8 @@ std::vector<OpRow> arithmetic_rows() {
   rows[3].bad.push_back(
       {[] { i64({2}) / i64({2}); }, "div: expected float32 or float64, got int64"});
   rows[4].bad.push_back({[] { i64({2}) + 0.5; }, "add_scalar: 0.5 is not an int64"});
+  rows[4].bad.push_back(
+      {[] { truth({2}) + 1.0; }, "add_scalar: expected float32, float64 or int64, got bool"});
   rows[7].bad.push_back({[] { i64({2}) * 1e30; }, "mul_scalar: 1e+30 is not an int64"});
   rows[9].bad.push_back({[] { i64({2}) / 2.0; }, "div: expected float32 or float64, got int64"});
   for (auto more : {power_rows, choice_rows, comparison_rows, logic_rows})
@@ -380,7 +382,7 @@ std::vector<OpRow> mixing_rows() {
        .samples = one_input(normal),
        .large = one_large(normal),
        .composed = of_one([](const Tensor& x) { return abs(x) * abs(x); }),
-       .bad = {{[] { square(truth({2})); }, "mul: expected float32 or float64, got bool"}}}};
+       .bad = {{[] { square(truth({2})); }, "mul: expected float32, float64 or int64, got bool"}}}};
 }
 
 }  // namespace

@@ -96,6 +96,25 @@ TEST_CASE("DataParallel: N ranks give the bits of one rank that runs N passes", 
   }
 }
 
+TEST_CASE("DataParallel: between the passes of a step there are no sums, or this rank's",
+          "[data_parallel]") {
+  for (const int ranks : {1, 2}) {
+    const std::vector<std::string> errors = on_ranks(ranks, [](Communicator& c) {
+      const Tensor w = ones({2}).requires_grad_();
+      optim::DataParallel parallel({w}, c);
+      for (int step = 0; step < 2; ++step) {
+        w.set_grad(full({2}, 9));  // discarded
+        parallel.backward(sum(w), /*last=*/false);
+        core::check(c.size() == 1 ? same_bits(w.grad(), ones({2})) : !w.grad().defined(),
+                    "a gradient after the first pass");
+        parallel.backward(sum(w));
+        core::check(same_bits(w.grad(), full({2}, 2 * c.size())), "a wrong sum");
+      }
+    });
+    CHECK(errors == std::vector<std::string>(static_cast<size_t>(ranks)));
+  }
+}
+
 TEST_CASE("DataParallel: adds up parts of thousands of numbers", "[data_parallel]") {
   // Each rank adds up half of the numbers; rank 1 those of the first tensor from the 2049th on.
   const int64_t sizes[] = {6096, 2000};
@@ -220,6 +239,10 @@ TEST_CASE("DataParallel: refuses parameters that differ between ranks", "[data_p
   CHECK(on_ranks(1, [](Communicator& c) {
           optim::DataParallel({ones({2}).requires_grad_()}, c, {.bucket_bytes = 0});
         })[0] == "DataParallel: expected bucket_bytes > 0, got 0");
+  CHECK(on_ranks(1, [](Communicator& c) {
+          const Tensor w = ones({2}).requires_grad_();
+          optim::DataParallel({ones({2}), w, w}, c);
+        })[0] == "DataParallel: parameter 2 is listed twice, first as parameter 1");
   const Tensor strided = ones({2, 3}).transpose(0, 1), made = ones({2}).requires_grad_() * 2.0;
   for (const Tensor& bad : {strided, made, ones({2}, int64)})
     CHECK(on_ranks(1, [&](Communicator& c) { optim::DataParallel({bad}, c); })[0] ==
@@ -271,6 +294,30 @@ TEST_CASE("DataParallel: leaves its parameters as they were when it ends", "[dat
   CHECK(w.grad().to_vector<float>() == std::vector<float>{3, 3});
 }
 
+TEST_CASE("on_ranks: an exception of any type ends the other ranks", "[data_parallel]") {
+  const std::vector<std::string> errors = on_ranks(3, [](Communicator& c) {
+    if (c.rank() == 1) throw std::out_of_range("no such key");
+    optim::all_gather(c, "", "nothing");
+  });
+  CHECK(errors == std::vector<std::string>{"another rank", "no such key", "another rank"});
+  CHECK(on_ranks(1, [](Communicator&) { throw 7; })[0] == "an exception of an unknown type");
+}
+
+TEST_CASE("same_bits: the sign of 0, NaN, shapes and dtypes", "[data_parallel]") {
+  const Tensor x = tensor({0, NAN, 1});
+  CHECK(same_bits(x, x.clone()));
+  CHECK_FALSE(same_bits(x, tensor({-0.0, NAN, 1})));
+  CHECK_FALSE(same_bits(x, x.reshape({3, 1})));
+  CHECK_FALSE(same_bits(ones({2}), ones({2}, float64)));
+  CHECK_FALSE(
+      same_bits(tensor({(int64_t{1} << 53) + 1}, int64), tensor({int64_t{1} << 53}, int64)));
+  CHECK(same_bits(ones({2, 3}).mT(), ones({3, 2})));
+  CHECK(same_bits(ones({2, 32}).to(int8), ones({2, 32}).to(int8)));
+  CHECK_FALSE(same_bits(ones({2, 32}).to(int8), zeros({2, 32}).to(int8)));
+  CHECK(same_bits({}, {}));
+  CHECK_FALSE(same_bits({}, x));
+}
+
 TEST_CASE("Communicator: all_gather and broadcast", "[data_parallel]") {
   const int ranks = GENERATE(1, 2, 5);
   std::vector<std::vector<std::string>> gathered(static_cast<size_t>(ranks));
@@ -299,6 +346,16 @@ TEST_CASE("Communicator: refuses data of another size than expected", "[data_par
     optim::broadcast(c, std::as_writable_bytes(std::span(data)), "a word");
   });
   CHECK(errors[1] == "rank 0 sent 3 bytes of a word, expected 4");
+  for (const bool sends : {true, false}) {
+    const std::vector<std::string> few = on_ranks(2, [&](Communicator& c) {
+      const size_t entries = c.rank() == 1 ? 1 : 2;
+      c.all_to_all(std::vector<optim::SentPieces>(sends ? entries : 2),
+                   std::vector<optim::ReceivedPieces>(sends ? 2 : entries), "a word");
+    });
+    CHECK(few[0] == "another rank");
+    CHECK(few[1] == std::string("all_to_all: a word: expected entries for 2 ranks, got ") +
+                        (sends ? "1 and 2" : "2 and 1"));
+  }
 }
 
 }  // namespace data_parallel_test

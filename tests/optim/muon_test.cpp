@@ -122,6 +122,27 @@ TEST_CASE("newton_schulz: square, tall, wide and stacked matrices", "[optim][muo
   CHECK(optim::newton_schulz(zeros({3, 0})).shape() == Shape{3, 0});
 }
 
+TEST_CASE("newton_schulz: each number of steps, of stacked matrices, by the formula",
+          "[optim][muon]") {
+  const auto by_formula = [](const Tensor& matrix, int64_t steps) {
+    const bool tall = matrix.size(0) > matrix.size(1);
+    Tensor x = tall ? matrix.mT() : matrix;
+    x = x / (norm(x) + 1e-7);
+    for (int64_t i = 0; i < steps; ++i) {
+      const Tensor a = matmul(x, x.mT());
+      x = 3.4445 * x + matmul(-4.7750 * a + 2.0315 * matmul(a, a), x);
+    }
+    return tall ? x.mT() : x;
+  };
+  for (const Shape& shape : {Shape{2, 4, 6}, Shape{3, 6, 4}, Shape{2, 3, 12}})
+    for (const int64_t steps : {1, 2, 3, 7}) {
+      CAPTURE(shape, steps);
+      const Tensor g = random_matrix(shape, 6), y = optim::newton_schulz(g, steps);
+      for (int64_t i = 0; i < shape[0]; ++i)
+        CHECK(largest_difference(y[i], by_formula(g[i], steps)) < 1e-9);
+    }
+}
+
 TEST_CASE("newton_schulz brings singular values near 1", "[optim][muon]") {
   // Singular values 1 and 0.01 of a rotation's product with diag: 5 steps map both into [0.68,
   // 1.14].
@@ -337,7 +358,62 @@ TEST_CASE("Muon: cautious decay spares an element that the update does not move"
   }
 }
 
+TEST_CASE("Muon: weight decay follows the learning rate", "[optim][muon]") {
+  const Tensor p = random_matrix({3, 2}, 4).requires_grad_(), before = p.detach().clone();
+  optim::Muon muon({{p}}, {.lr = 0.1, .weight_decay = 0.5});
+  muon.set_lr(0.4);
+  p.set_grad(zeros({3, 2}, float64));
+  muon.step();
+  CHECK(largest_difference(p, before * (1 - 0.4 * 0.5)) < 1e-14);
+}
+
 // ---- several optimisers as one ----
+
+namespace {
+/// The parameters of a small model, always the same.
+struct Small {
+  Tensor table = random_matrix({3, 4}, 1).requires_grad_();
+  Tensor hidden = random_matrix({6, 4}, 2).requires_grad_();
+  Tensor bias = random_matrix({4}, 3).requires_grad_();
+  std::vector<StackedMatrices> matrices() const { return {{hidden, {2, 4}, {1, 2}}}; }
+  void set_grads(uint64_t seed) const {
+    for (const Tensor& p : {table, hidden, bias}) p.set_grad(random_matrix(p.shape(), ++seed));
+  }
+};
+}  // namespace
+
+TEST_CASE("muon_and_adamw: both take their options, and AdamW decays matrices alone",
+          "[optim][muon]") {
+  // The defaults, and all others.
+  optim::MuonOptions of_muon{.lr = 0.02, .momentum = 0.95, .nesterov = true, .steps = 5};
+  optim::AdamWOptions of_adamw{
+      .lr = 3e-3, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0};
+  optim::MuonAndAdamWOptions options;
+  const bool all = GENERATE(false, true);
+  if (all) {
+    of_muon = {.lr = 0.05,
+               .momentum = 0.5,
+               .nesterov = false,
+               .weight_decay = 0.3,
+               .cautious = true,
+               .steps = 3,
+               .polar_express = true,
+               .per_head = true};
+    of_adamw = {.lr = 0.01, .beta1 = 0.5, .beta2 = 0.6, .eps = 0.1, .weight_decay = 0.2};
+    options = {.muon = of_muon, .adamw = of_adamw};
+  }
+  const Small a, b;
+  const auto both = optim::muon_and_adamw({a.table, a.hidden, a.bias}, a.matrices(), options);
+  optim::Muon muon(b.matrices(), of_muon);
+  optim::AdamW adamw({{.params = {b.table}}, {.params = {b.bias}, .weight_decay = 0}}, of_adamw);
+  for (uint64_t step = 0; step < 3; ++step) {
+    a.set_grads(10 * step), b.set_grads(10 * step);
+    both->step(), muon.step(), adamw.step();
+  }
+  CHECK(golden::same(a.table, b.table));
+  CHECK(golden::same(a.hidden, b.hidden));
+  CHECK(golden::same(a.bias, b.bias));
+}
 
 namespace {
 struct Pair {
@@ -418,6 +494,11 @@ TEST_CASE("CombinedOptimizer refuses shared parameters and foreign states", "[op
   CHECK_THROWS_WITH(both->load_state_dict(alone.state_dict()),
                     Contains("Muon.momentum.0") && Contains("exp_avg.1"));
   CHECK_THROWS_WITH(alone.load_state_dict(state), Contains("AdamW.exp_avg.0"));
+  NamedTensors negative;  // in the last part
+  for (const auto& [name, tensor] : state)
+    negative.emplace_back(name, tensor * (name == "Muon.step" ? -1.0 : 2.0));
+  CHECK_THROWS_WITH(both->load_state_dict(negative),
+                    "CombinedOptimizer: expected counts >= 0 in Muon.step, got -1");
   for (size_t i = 0; i < state.size(); ++i)
     CHECK(golden::same(both->state_dict()[i].second, state[i].second));
 
@@ -441,6 +522,41 @@ TEST_CASE("two optimisers of one kind keep their states apart", "[optim][muon]")
   for (const auto& [name, tensor] : both.state_dict()) names.push_back(name);
   CHECK(names ==
         std::vector<std::string>{"Lion.step", "Lion.exp_avg.0", "Lion2.step", "Lion2.exp_avg.0"});
+}
+
+TEST_CASE("three optimisers of one kind resume to the same bits", "[optim][muon]") {
+  struct Three : Pair {
+    Tensor third = random_matrix({4}, 13, float32).requires_grad_();  // of the second's shape
+    std::unique_ptr<optim::CombinedOptimizer> make_three() const {
+      std::vector<std::unique_ptr<optim::Optimizer>> parts;
+      for (const Tensor& p : {matrix, vector, third})
+        parts.push_back(std::make_unique<optim::SGD>(
+            std::vector<Tensor>{p}, optim::SGDOptions{.lr = 0.1, .momentum = 0.9}));
+      return std::make_unique<optim::CombinedOptimizer>(std::move(parts));
+    }
+    void run(optim::Optimizer& optimizer, uint64_t begin, uint64_t end) const {
+      for (uint64_t step = begin; step < end; ++step) {
+        set_grads(step);
+        third.set_grad(random_matrix({4}, step + 200, float32));
+        optimizer.step();
+      }
+    }
+  };
+  const Three through, before, after;
+  const auto whole = through.make_three(), first = before.make_three(), second = after.make_three();
+  through.run(*whole, 0, 4);
+  before.run(*first, 0, 2);
+  {
+    const NoGrad no_grad;
+    after.matrix.copy_(before.matrix), after.vector.copy_(before.vector);
+    after.third.copy_(before.third);
+  }
+  CHECK(first->state_dict().back().first == "SGD3.momentum.0");
+  second->load_state_dict(first->state_dict());
+  after.run(*second, 2, 4);
+  CHECK(golden::same(through.matrix, after.matrix));
+  CHECK(golden::same(through.vector, after.vector));
+  CHECK(golden::same(through.third, after.third));
 }
 
 TEST_CASE("CombinedOptimizer: learning rates of 0, and refusals", "[optim][muon]") {

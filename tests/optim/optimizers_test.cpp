@@ -157,6 +157,20 @@ TEST_CASE("an optimiser's state has a name per parameter", "[optim]") {
                                                     Contains("unexpected: exp_avg.0"));
 }
 
+TEST_CASE("a state with a number of updates below 0 is refused", "[optim]") {
+  const Tensor p = ones({2}).requires_grad_();
+  optim::Adam adam({p});
+  p.set_grad(ones({2}));
+  adam.step();
+  const Tensor before = adam.state_dict()[1].second.clone();
+  CHECK_THROWS_WITH(adam.load_state_dict({{"step", tensor({-1}, int64)},
+                                          {"exp_avg.0", full({2}, 9)},
+                                          {"exp_avg_sq.0", full({2}, 9)}}),
+                    "Adam: expected counts >= 0 in step, got -1");
+  CHECK(adam.state_dict()[0].second.item<int64_t>() == 1);
+  CHECK(golden::same(adam.state_dict()[1].second, before));
+}
+
 TEST_CASE("results do not depend on the number of threads", "[optim]") {
   manual_seed(2);
   const Tensor start = randn({300, 333}), gradient = randn({300, 333});

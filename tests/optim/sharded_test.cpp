@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "gradus/core/core.h"
+#include "gradus/nn/layers.h"
 #include "gradus/optim/optim.h"
 #include "tests/support/ranks.h"
 
@@ -119,6 +120,54 @@ TEST_CASE("ShardedOptimizer: the bits of the optimiser alone, also resumed on ot
   }
 }
 
+TEST_CASE("ShardedOptimizer: shares of several megabytes, and states in double precision",
+          "[data_parallel]") {
+  // Weights are exchanged up to 4 MB at a time. Of two ranks, the first updates the 4.4 MB of
+  // float32, the second the 4.8 MB of float64 and the seven numbers.
+  const auto make = [] {
+    manual_seed(1);
+    return std::vector<Tensor>{randn({600'000}, float64).requires_grad_(),
+                               randn({1'100'000}).requires_grad_(), randn({7}).requires_grad_()};
+  };
+  const auto optimizer_of = [](const std::vector<Tensor>& params) {
+    return std::make_unique<optim::SGD>(params, optim::SGDOptions{.lr = 0.1, .momentum = 0.9});
+  };
+  const auto take_steps = [](optim::Optimizer& optimizer, const std::vector<Tensor>& params) {
+    for (const double factor : {1.0, 2.0}) {
+      for (const Tensor& p : params) p.set_grad(p.detach() * factor);
+      optimizer.step();
+    }
+  };
+  const std::vector<Tensor> params = make();
+  const auto alone = optimizer_of(params);
+  take_steps(*alone, params);
+  const NamedTensors expected = alone->state_dict();
+  std::vector<int> wrong(2);
+  const std::vector<std::string> errors = on_ranks(2, [&](Communicator& c) {
+    const std::vector<Tensor> own = make();
+    optim::ShardedOptimizer optimizer(optimizer_of(own), c);
+    take_steps(optimizer, own);
+    int& bad = wrong[static_cast<size_t>(c.rank())];
+    for (size_t i = 0; i < params.size(); ++i) bad += !same_bits(own[i], params[i]);
+    optimizer.gather_state();
+    if (c.rank() == 0) bad += !same_state(optimizer.state_dict(), expected);
+  });
+  CHECK(errors == std::vector<std::string>{"", ""});
+  CHECK(wrong == std::vector<int>{0, 0});
+}
+
+TEST_CASE("ShardedOptimizer: a frozen parameter's gradient does not count in the norm",
+          "[data_parallel]") {
+  std::vector<double> norms(2);
+  on_ranks(2, [&](Communicator& c) {
+    const Tensor p = ones({2}).requires_grad_(), frozen = ones({2});
+    optim::ShardedOptimizer optimizer(kinds[0].make({p, frozen}), c);
+    p.set_grad(tensor({3, 4})), frozen.set_grad(tensor({100, 100}));
+    norms[static_cast<size_t>(c.rank())] = optimizer.step({.max_grad_norm = 1});
+  });
+  CHECK(norms == std::vector<double>{5, 5});
+}
+
 TEST_CASE("ShardedOptimizer: each rank holds its share of the state", "[data_parallel]") {
   std::vector<int64_t> held(3), listed(3);
   on_ranks(3, [&](Communicator& c) {
@@ -189,6 +238,38 @@ TEST_CASE("ShardedOptimizer: a gradient that one rank cannot use stops all ranks
     CHECK_THAT(error, Catch::Matchers::Contains("shape (7, 13)") &&
                           Catch::Matchers::Contains("NaN or an infinity"));
   CHECK(unchanged == std::vector<int>{5, 5});
+}
+
+TEST_CASE("ShardedOptimizer: a parameter of one rank whose dtype has changed stops all ranks",
+          "[data_parallel]") {
+  std::vector<std::string> errors(2);
+  std::vector<int> unchanged(2);
+  on_ranks(
+      2,
+      [&](Communicator& c) {
+        const auto rank = static_cast<size_t>(c.rank());
+        const nn::Linear of_first(4, 3, {.bias = false}), of_second(2, 2, {.bias = false});
+        optim::ShardedOptimizer optimizer(kinds[0].make({of_first.weight, of_second.weight}), c);
+        nn::Linear(of_first).to(float64);
+        const std::vector<Tensor> params{of_first.weight, of_second.weight};
+        std::vector<Tensor> before;
+        for (const Tensor& p : params) {
+          p.set_grad(ones_like(p));
+          before.push_back(p.detach().clone());
+        }
+        try {
+          optimizer.step();
+        } catch (const Error& e) {
+          errors[rank] = e.what();
+        }
+        for (size_t i = 0; i < 2; ++i) unchanged[rank] += same_bits(params[i], before[i]);
+      },
+      2);
+  for (const std::string& error : errors)
+    CHECK(error ==
+          "AdamW: parameter 0 of shape (3, 4): its dtype has changed to float64 since its last "
+          "update");
+  CHECK(unchanged == std::vector<int>{2, 2});
 }
 
 TEST_CASE("ShardedOptimizer: frozen compressed parameters stay as they are", "[data_parallel]") {

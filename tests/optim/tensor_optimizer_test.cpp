@@ -255,10 +255,17 @@ TEST_CASE("optimisers refuse tensors of another shape", "[optim]") {
   CHECK_THROWS_WITH(lost.step(), Contains("Free: ") && Contains("got an undefined tensor"));
   CHECK_THROWS_WITH(Free({p}, {{"u", [](const Tensor&) { return Tensor(); }}}, [](auto&) {}),
                     "Free: the initial u is undefined");
-  CHECK_THROWS_WITH(
-      WrongState({p}).step(),
-      "WrongState: expected a state of its parameter's shape and dtype, float32 (2,), "
-      "got float32 (1,)");
+  CHECK_THROWS_WITH(WrongState({p}),
+                    "WrongState: expected a state of float32 (2,), got float32 (1,)");
+  // A frozen parameter's state is made at its first update: nothing has changed by then.
+  const Tensor other = ones({1}).requires_grad_();
+  p.requires_grad_(false);
+  WrongState late({other, p});
+  p.requires_grad_(true);
+  p.set_grad(ones({2})), other.set_grad(ones({1}));
+  const Tensor loss = sum(p * p);
+  CHECK_THROWS_WITH(late.step(), Contains("expected a state of float32 (2,)"));
+  loss.backward();  // p is as it was
   CHECK(p.to_vector<float>() == std::vector<float>{1, 2});
 }
 

@@ -63,6 +63,9 @@ TEST_CASE("WeightAverage resumes to the same bits", "[optim]") {
   optim::WeightAverage second({p}, 0.7);
   second.load_state_dict(first.state_dict());
   for (int i = 0; i < 4; ++i) step({&through, &second});
+  CHECK_THROWS_WITH(
+      second.load_state_dict({{"updates", tensor({-1}, int64)}, {"mean.0", zeros({40000})}}),
+      "WeightAverage: expected counts >= 0 in updates, got -1");
   CHECK(golden::same(through.means()[0], second.means()[0]));
   CHECK_THROWS_WITH(second.load_state_dict({{"updates", ones({1}, int64)}}), Contains("mean.0"));
 }
@@ -74,6 +77,20 @@ TEST_CASE("WeightAverage refuses bad decays and parameters", "[optim]") {
   CHECK_THROWS_WITH(optim::WeightAverage({p, p}), Contains("listed twice"));
   CHECK_THROWS_WITH(optim::WeightAverage({ones({2}, int64)}), Contains("float32 or float64"));
   CHECK_THROWS_WITH(optim::WeightAverage({Tensor()}), Contains("parameter 0"));
+  CHECK_THROWS_WITH(optim::WeightAverage({p, ones({2, 3}).mT()}),
+                    Contains("parameter 1: expected a contiguous tensor"));
+}
+
+TEST_CASE("WeightAverage leaves out compressed parameters", "[optim]") {
+  nn::Linear layer(32, 4);
+  layer.to(int8);
+  optim::WeightAverage average(layer.parameters(), 0);
+  REQUIRE(average.means().size() == 1);
+  CHECK(average.state_dict().size() == 2);
+  const NoGrad no_grad;
+  Tensor(layer.bias).fill_(3);
+  average.update();
+  CHECK(golden::difference(average.means()[0], full({4}, 3)) < 1e-6);
 }
 
 TEST_CASE("WeightAverage: with decay 0 the means are the weights", "[optim]") {

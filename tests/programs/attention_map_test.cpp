@@ -92,6 +92,22 @@ TEST_CASE("train_bert: every tokenizer, and texts it refuses") {
              Contains("heads must divide dim"));
 }
 
+TEST_CASE("train_bert: held-out examples of unknown words alone are not scored") {
+  std::string text;
+  for (int i = 0; i < 190; ++i) text += "the cat sat on mats\n";
+  for (char line = 'a'; line < 'k'; ++line) {
+    for (char word = 'a'; word < 'f'; ++word) text += std::string{'q', line, word, ' '};
+    text += '\n';
+  }
+  const Bench bench(text);
+  const Result result =
+      run("train_bert", "--data '" + (bench / "text.txt") + "'" + tiny +
+                            " --vocab 5 --batch 1 --eval-batches 40 --steps 1" + bench.out());
+  INFO(result.output);
+  CHECK(result.status == 0);
+  CHECK_THAT(result.output, Contains(" and 50 unknown;") && Contains("final: step 1 train_loss "));
+}
+
 TEST_CASE("train_bert: its sample is printable, one example per line") {
   const Bench bench;
   std::string text;
@@ -138,10 +154,12 @@ TEST_CASE("attention_map: draws a GPT, a BERT and both translators") {
   const std::string& transformer = kinds[2].first;
   CHECK_THAT(run("attention_map", transformer + "--text ab --target bca").output,
              Contains("ab -> bca\n"));
-  refused(kinds[0].first + "--text ''", "--text: expected 1 to 8 tokens, got 0");
-  refused(kinds[0].first + "--text 'abcabcabc'", "--text: expected 1 to 8 tokens, got 9");
+  refused(kinds[0].first + "--text ''",
+          "attention_map: text: expected at least one token, got none");
+  refused(kinds[0].first + "--text 'abcabcabc'",
+          "attention_map: text: expected at most 8 tokens, got 9");
   refused(kinds[0].first + "--text 'xyz'", "character \"x\"");
-  refused(transformer + "--text ab --target 'abcabcabc'", "--target: expected 1 to 7 tokens");
+  refused(transformer + "--text ab --target 'abcabcabc'", "target: expected at most 7 tokens");
   refused("--model '" + (folder / "none") + "'", "config.json");
   refused(kinds[0].first + "--text ab --target a", "--target needs a translator");
   refused(kinds[1].first + "--text a --target a", "--target needs a translator");
@@ -149,7 +167,11 @@ TEST_CASE("attention_map: draws a GPT, a BERT and both translators") {
   refused(kinds[0].first + "--text ab --out ''", "--out: expected a path");
   refused(kinds[0].first + "--text ab --out '" + folder.path.string() + "'",
           "--out: expected a file");
-  refused(kinds[0].first + "--text ab --html '" + (folder / "gpt/a.png") + "'", "--html");
+  for (const char* picture : {"gpt/a.png", "gpt/../gpt/a.png", "gpt/./a-2.png", "gpt/a-3.png"})
+    refused(kinds[0].first + "--text ab --html '" + (folder / picture) + "'",
+            "--html: expected another file than the pictures, got ");
+  refused("--model '" + (folder / "none") + "' --out a.png --html ./a.png",  // before it is read
+          "--html: expected another file");
   refused(kinds[0].first + "--text ab --out /dev/null/a.png", "cannot create the folder /dev/null");
   write_file_atomically(folder / "bert/config.json", "{\"model\": \"vase\"}");
   refused(kinds[1].first, "expected a gpt, bert, transformer or rnn, got");

@@ -1,7 +1,9 @@
 // train_gpt on conversations, chat, and generate's flags.
 
+#include "examples/tasks/chat_corpus.h"
 #include "gradus/core/debug/build_info.h"
 #include "gradus/models/models.h"
+#include "tests/support/compare.h"
 #include "tests/support/train_bench.h"
 
 namespace chat_test {
@@ -116,6 +118,35 @@ TEST_CASE("train_gpt on conversations: the chat template of --init-from stays wi
   const Bench text;
   CHECK_THAT(run("train_gpt", text.flags + " --chat-template plain" + text.out()).output,
              Contains("--chat-template is of conversations: expected --data FILE.jsonl"));
+}
+
+TEST_CASE("conversations: the last tenth validates, and only answers count") {
+  const TemporaryFolder folder;
+  const auto corpus = [&](size_t count, const std::string& begins_with = "",
+                          const std::string& form = "") {
+    const std::string lines = conversations();
+    const size_t line = lines.size() / 20;  // bytes
+    write_file_atomically(folder / "chat.jsonl", lines.substr(0, count * line));
+    return ChatCorpus({.data = folder / "chat.jsonl", .val_data = ""}, begins_with, form, 64);
+  };
+  const ChatCorpus all = corpus(20);
+  CHECK_THAT(all.opening(), Contains("18 conversations train, the last 2 validate; chat template"));
+  CHECK(all.tokenizer().decode(all.first_tokens()) == "User: say i\nAssistant: ");
+  CHECK(all.end_of_sample() == "\n\n");
+  REQUIRE(all.validation_batches() == 1);  // both conversations fit 64 tokens
+  CHECK(all.validation_tokens() == 8);     // "ii\n\n" and "jj\n\n"
+  CHECK(all.validation_inputs() == 64);
+  CHECK(all.bytes(all.validation_batch(0).targets) == 8);
+  CHECK_THAT(corpus(5).opening(), Contains("4 conversations train, the last 1 validate"));
+  CHECK_THAT(testing::error_of([&] { corpus(1); }),
+             EndsWith("expected at least two conversations, got 1"));
+
+  // The token </s> after an answer counts in the loss, but is no text.
+  models::CharTokenizer(conversations() + "[INST] /", {"</s>"}).save(folder / "tokenizer.json");
+  const ChatCorpus special = corpus(20, folder / "", "mistral");
+  CHECK(special.validation_tokens() == 6);
+  CHECK(special.bytes(special.validation_batch(0).targets) == 4);
+  CHECK(special.id() != all.id());
 }
 
 TEST_CASE("train_gpt on conversations: refuses damaged ones by line, and flags of plain text") {

@@ -148,7 +148,10 @@ TEST_CASE("convert: to Hugging Face's format and back gives the same model",
     CHECK(twice.status == 1);
     CHECK_THAT(twice.output, Contains("already holds a model"));
   }
-  CHECK(run("convert", "--model " + folders + "gpt2").status == 1);
+  const Result nowhere = run("convert", "--model " + folders + "gpt2");
+  CHECK(nowhere.status == 1);
+  CHECK_THAT(nowhere.output,
+             Contains("--to: expected a folder, or a file with --format gguf or onnx"));
 }
 
 TEST_CASE("convert: special tokens, names of classes and the chat template are kept",
@@ -257,6 +260,9 @@ TEST_CASE("convert and generate: GGUF files", "[programs][gguf]") {
   const std::string text = output("generate", "--model " + folders + "gpt2" + prompt);
   CHECK(output("generate", "--model " + file + prompt) == text);
   CHECK(output("generate", "--model " + back + prompt) == text);
+  output("convert",
+         "--model " + folders + "gpt2 --format gguf --to " + (scratch / "new/dir/x.gguf"));
+  CHECK(read_file(scratch / "new/dir/x.gguf") == read_file(file));
   output("convert", to_file + ".f16 --type f16");
   CHECK(std::filesystem::file_size(file + ".f16") < std::filesystem::file_size(file));
   CHECK_THAT(refused(to_file), Contains(file + " already exists"));

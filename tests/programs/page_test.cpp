@@ -214,12 +214,43 @@ TEST_CASE("a page refuses questions about texts whose attention would take gigab
   const models::CharTokenizer tokens("a", {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"});
   const models::GPT gpt({.vocab = 6, .context = 2000, .layers = 1, .heads = 2, .dim = 4});
   const models::Bert bert({.vocab = 6, .context = 2000, .layers = 1, .heads = 2, .dim = 4});
-  const Question longest{.text = std::string(1448, 'a')}, longer{.text = std::string(1449, 'a')};
+  const Question longer{.text = std::string(1449, 'a')};
   const std::string why =
       "the page shows this model's attention to texts of up to 1448 tokens, got 1449";
   CHECK_THROWS_WITH(probe(gpt, tokens, longer), why);
   CHECK_THROWS_WITH(probe(bert, tokens, longer), why);
-  CHECK_NOTHROW(expect_short(tokens, longest, 2));
+  CHECK_NOTHROW(expect_short(1448, 2));
+}
+
+TEST_CASE("a page refuses questions about long targets, and about long texts of an RNN", "[page]") {
+  const models::CharTokenizer tokens("a", {"[PAD]", "[UNK]", "[START]", "[END]"});
+  const models::Transformer transformer(
+      {.source_vocab = 5, .target_vocab = 5, .context = 2000, .layers = 1, .heads = 2, .dim = 4});
+  const models::RNNTranslator rnn(
+      {.source_vocab = 5, .target_vocab = 5, .context = 2100, .dim = 4, .hidden = 4});
+  const NoGrad no_grad;
+  const EvalMode eval;
+  const std::string longer(1449, 'a'), longest(2049, 'a');
+  CHECK_THROWS_WITH(probe(transformer, tokens, {.text = "a", .target = longer}),
+                    Contains("texts of up to 1448 tokens, got 1449"));
+  const std::string why = "texts of up to 2048 tokens, got ";
+  CHECK_THROWS_WITH(probe(rnn, tokens, {.text = longest, .target = "a"}), Contains(why + "2049"));
+  CHECK_THROWS_WITH(probe(rnn, tokens, {.text = "a", .target = longest}), Contains(why + "2049"));
+  // A translation of its own that does not end.
+  rnn.head.bias.select(0, tokens.special("[END]")).fill_(-1e9);
+  CHECK_THROWS_WITH(probe(rnn, tokens, {.text = "a"}), Contains(why + "2099"));
+  CHECK(Json::parse(probe(rnn, tokens, {.text = "aa", .target = "a"}))["kind"] == "text");
+}
+
+TEST_CASE("an RNN's context limits the target alone", "[page]") {
+  const models::CharTokenizer tokens("a", {"[PAD]", "[UNK]", "[START]", "[END]"});
+  const models::RNNTranslator rnn(
+      {.source_vocab = 5, .target_vocab = 5, .context = 4, .dim = 4, .hidden = 4});
+  const NoGrad no_grad;
+  const AttentionOf seen = attention_of(rnn, tokens, {.text = "aaaaaa", .target = "aaa"});
+  CHECK(seen.groups[0].keys.size() == 6);
+  CHECK_THROWS_WITH(attention_of(rnn, tokens, {.text = "a", .target = "aaaa"}),
+                    "target: expected at most 3 tokens, got 4");
 }
 
 TEST_CASE("a page's server says that its port is in use", "[page]") {

@@ -8,9 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "examples/pictures/attention_page.h"
+#include "examples/pictures/image_pictures.h"
 #include "examples/pictures/plot.h"
 #include "gradus/core/files/file.h"
 #include "gradus/models/data/images/png.h"
+#include "gradus/models/data/images/shapes.h"
 #include "tests/support/compare.h"
 #include "tests/support/temporary_folder.h"
 
@@ -454,6 +456,16 @@ TEST_CASE("the layers of a trace are stacked into one tensor", "[pictures]") {
   CHECK_THROWS_AS(stacked_layers({}), Error);
   CHECK_THROWS_AS(stacked_layers({a}, 2), Error);
   CHECK_THROWS_AS(stacked_layers({a, rand({2, 1, 4, 5})}), Error);
+}
+
+TEST_CASE("a picture of earlier mistakes that cannot be removed is an error", "[pictures]") {
+  const TemporaryFolder scratch;
+  std::filesystem::create_directories(scratch / "mistakes.png/full");
+  const models::ImageData data = models::draw_shapes(0, 4).images;
+  const Tensor labels = data.range(0, 4).labels;
+  CHECK_THROWS_WITH(show_mistakes(scratch.path.string(), data,
+                                  {one_hot(labels, data.classes(), float32), labels}),
+                    Contains("cannot remove " + (scratch / "mistakes.png")));
 }
 
 }  // namespace pictures_test

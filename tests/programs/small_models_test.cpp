@@ -1,6 +1,7 @@
 // The small models that need no data: variational_autoencoder, diffusion, reinforce, word_vectors.
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "examples/support/drawn_digits.h"
 #include "gradus/core/files/file.h"
 #include "gradus/core/ops/ops.h"
+#include "tests/support/packed.h"
 #include "tests/support/programs.h"
 
 namespace small_models_test {
@@ -53,9 +55,20 @@ void check_refused(const std::string& program, const std::string& flags, const s
   CHECK(!folder.has("out/words.png"));
 }
 
+/// Writes n images of 4 x 4 pixels with MNIST's file names, of which the first four fifths are
+/// training images. Returns a flag that names the folder.
+std::string small_mnist(const TemporaryFolder& folder, size_t n) {
+  write_file_atomically(
+      folder / "train-images-idx3-ubyte",
+      bytes_of({0, 0, 8, 3}) + big_endian(n) + big_endian(4) + big_endian(4) + noise(16 * n));
+  write_file_atomically(folder / "train-labels-idx1-ubyte",
+                        bytes_of({0, 0, 8, 1}) + big_endian(n) + std::string(n, '\3'));
+  return "--data 'mnist:" + folder.path.string() + "'";
+}
+
 }  // namespace
 
-TEST_CASE("variational_autoencoder: the bound rises from that of a coin per pixel") {
+TEST_CASE("variational_autoencoder: the bound rises from that of a coin per pixel", "[learns]") {
   const TemporaryFolder folder;
   const Result result =
       run_into(folder, "variational_autoencoder", "--steps 100 --hidden 64 --batch 50");
@@ -81,7 +94,20 @@ TEST_CASE("variational_autoencoder: flags") {
   check_refused("variational_autoencoder", "--data shapes:50", "expected grey images");
 }
 
-TEST_CASE("diffusion: the loss falls below that of predicting no noise") {
+TEST_CASE("variational_autoencoder: holds out a share of few images") {
+  const TemporaryFolder folder;
+  const std::string few = small_mnist(folder, 190);  // 152 training images, of which 30 validate
+  const Result result =
+      run_into(folder, "variational_autoencoder", few + " --steps 1 --hidden 8 --batch 4");
+  CHECK(std::isfinite(numbers_after(result.output, "ELBO").at(0)));
+  CHECK(folder.has("out/reconstructions.png"));
+  for (const size_t n : {185, 2})
+    check_refused("variational_autoencoder", small_mnist(folder, n),
+                  "--data: expected at least 150 images, to hold out and show 30, got " +
+                      std::to_string(n * 4 / 5));
+}
+
+TEST_CASE("diffusion: the loss falls below that of predicting no noise", "[learns]") {
   const TemporaryFolder folder;
   const Result result =
       run_into(folder, "diffusion", "--steps 250 --channels 8 --batch 16 --levels 30");
@@ -130,7 +156,7 @@ TEST_CASE("reinforce: flags") {
   check_refused("reinforce", "--episodes 0", "--episodes");
 }
 
-TEST_CASE("word_vectors: words with the same contexts are neighbours") {
+TEST_CASE("word_vectors: words with the same contexts are neighbours", "[learns]") {
   const TemporaryFolder folder;
   // The cat does what the dog does, the car what the van does.
   std::string text;

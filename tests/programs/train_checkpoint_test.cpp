@@ -2,6 +2,8 @@
 
 #include "gradus/core/debug/build_info.h"
 #include "gradus/core/files/safetensors.h"
+#include "gradus/core/ops/ops.h"
+#include "tests/support/compare.h"
 #include "tests/support/train_bench.h"
 
 namespace train_checkpoint_test {
@@ -143,6 +145,27 @@ TEST_CASE("train_gpt: a run with Muon and a mean of weights resumes to the same 
   CHECK_THAT(other.output, Contains("--optimizer contradicts"));
 }
 
+TEST_CASE("train_gpt: --ema is the decay of the weights' mean, and --overwrite removes the mean") {
+  const Bench bench;
+  const std::string flags = bench.flags + " --lr 0.01 --min-lr 0.01 --warmup 0";
+  REQUIRE(run("train_gpt", flags + " --ema 0.05 --steps 1" + bench.out("one")).status == 0);
+  REQUIRE(run("train_gpt", flags + " --ema 0.05 --steps 2" + bench.out()).status == 0);
+  const auto tensors = [&](const std::string& folder) {
+    return load_safetensors(bench / (folder + "/model.safetensors")).tensors;
+  };
+  const NamedTensors before = tensors("one/ema"), weights = tensors("out"),
+                     mean = tensors("out/ema");
+  REQUIRE(mean.size() == weights.size());
+  for (size_t i = 0; i < mean.size(); ++i) {
+    CAPTURE(mean[i].first);
+    REQUIRE(mean[i].first == weights[i].first);
+    const Tensor expected = 0.05 * before[i].second + 0.95 * weights[i].second;
+    CHECK(testing::difference(mean[i].second, expected) < 1e-6);
+  }
+  REQUIRE(run("train_gpt", flags + " --steps 1 --overwrite" + bench.out()).status == 0);
+  CHECK_FALSE(bench.has("out/ema/model.safetensors"));
+}
+
 TEST_CASE("train_gpt: each option of Muon changes the run, and a resumed run keeps it") {
   const Bench bench;
   const std::string flags = bench.flags + " --optimizer muon --steps 3";
@@ -178,6 +201,27 @@ TEST_CASE("train_gpt: the learning rate and its schedule may change on resume") 
   const Result again = run("train_gpt", "--resume --steps 8" + bench.out());
   CHECK_FALSE(again.output.find("--lr") != std::string::npos);
   CHECK(bench.rows("out/steps.csv").back()[2] == 0.1875);  // halfway from lr to min_lr
+}
+
+TEST_CASE("train_gpt: a --lr below the checkpoint's --min-lr is refused") {
+  const Bench bench;
+  REQUIRE(run("train_gpt", bench.flags + " --lr 0.01 --steps 1" + bench.out()).status == 0);
+  const std::string lower = "--resume --steps 2 --lr 1e-4" + bench.out();
+  const Result refused = run("train_gpt", lower);
+  CHECK(refused.status == 1);
+  CHECK_THAT(refused.output, Contains("--min-lr 0.001 of the checkpoint is above --lr 0.0001"));
+  CHECK(run("train_gpt", lower + " --min-lr 1e-5").status == 0);
+  CHECK_THAT(run("train_gpt", lower + " --min-lr 1").output, Contains("--min-lr 1 is above --lr"));
+}
+
+TEST_CASE("train_gpt: Muon's learning rate and the end of the schedule may change on resume") {
+  const Bench bench;
+  REQUIRE(run("train_gpt", bench.flags + " --optimizer muon --steps 2" + bench.out()).status == 0);
+  const Result resumed =
+      run("train_gpt", "--resume --steps 4 --muon-lr 0.125 --decay-steps 9" + bench.out());
+  CHECK(resumed.status == 0);
+  CHECK_THAT(resumed.output, Contains("changed --muon-lr from ") && Contains(" to 0.125\n") &&
+                                 Contains("changed --decay-steps from 0 to 9\n"));
 }
 
 }  // namespace train_checkpoint_test

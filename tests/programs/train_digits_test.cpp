@@ -8,6 +8,7 @@
 #include "gradus/core/ops/ops.h"
 #include "gradus/models/models.h"
 #include "gradus/nn/nn.h"
+#include "tests/support/packed.h"
 #include "tests/support/programs.h"
 
 namespace train_digits_test {
@@ -82,6 +83,17 @@ TEST_CASE("train_digits: learns, evaluates, resumes") {
   REQUIRE(second.status == 0);
   CHECK_THAT(read_file(data / "out/loss.csv"), Contains("\n20,") && Contains("\n60,"));
   REQUIRE(run("train_digits", data.flags + " --steps 60 --lr 0.01 --overwrite").status == 0);
+}
+
+TEST_CASE("train_digits: reads files of which only the .gz exist") {
+  const Halves data;
+  for (const std::string name : {"images", "labels"}) {
+    write_file_atomically(data / (name + ".gz"), packed(read_file(data / name), 15 + 16));
+    std::filesystem::remove(data / name);
+  }
+  const Result result = run("train_digits", data.flags + " --steps 1");
+  INFO(result.output);
+  CHECK(result.status == 0);
 }
 
 TEST_CASE("train_digits: --init-from brings its configuration") {

@@ -79,7 +79,8 @@ TEST_CASE("train_gpt: --init-from starts from other weights, or evaluates them")
   };
   refused(from + " --dim 32" + bench.out("other"), "--dim contradicts");
   refused(from + " --resume" + bench.out(), "--resume and --init-from exclude");
-  refused("--eval-only --resume" + bench.out(), "--eval-only trains nothing");
+  for (const std::string more : {"--resume", "--overwrite"})
+    refused("--eval-only " + more + bench.out("first"), "--eval-only trains nothing");
   refused("--init-from /nowhere" + bench.out("other"), "/nowhere/config.json");
   const std::string before = bench.file("first/model.safetensors");
   std::filesystem::create_directory(bench / "first/ema");
@@ -144,6 +145,8 @@ TEST_CASE("train programs: missing data are reported, and not the run in the way
              Contains("--val-data: " + missing));
   CHECK_THAT(answer("train_translator", "--pairs '" + none + "'"), Contains("--pairs: " + missing));
   CHECK_THAT(answer("train_vit", "--data 'mnist:" + none + "'"), Contains("--data: " + missing));
+  CHECK_THAT(answer("train_vit", "--data mnist:"),
+             Contains("--data: expected a folder after mnist:"));
   for (const std::string& there : {std::string(), "--data '" + text + "'", std::string("--data -")})
     CHECK_THAT(answer("train_gpt", there), Contains("holds a run that has done 1 steps"));
   for (const std::string& there : {std::string("shapes:50"), "cifar10:" + bench.path.string()})

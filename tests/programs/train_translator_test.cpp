@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "examples/tasks/pair_corpus.h"
 #include "gradus/models/models.h"
 #include "tests/support/train_bench.h"
 
@@ -44,6 +45,16 @@ const std::string sixteen = [] {
 }();
 
 }  // namespace
+
+TEST_CASE("pairs: a source has at most --context tokens, a target with its [START] too") {
+  const PairsBench bench("aaaa\tbbb\nb\tc\nabcda\tb\na\tbbbb\n");
+  PairCorpusOptions options;
+  options.pairs = bench / "pairs.tsv";
+  const PairCorpus corpus = make_pair_corpus(options, "", 4, 0);
+  CHECK(corpus.pairs->num_pairs(models::Split::train) == 1);
+  CHECK(corpus.pairs->num_pairs(models::Split::validation) == 1);
+  CHECK_THAT(corpus.about, Contains("left out: 2 longer than --context"));
+}
 
 TEST_CASE("train_translator: both kinds train; resuming and evaluating need no --model") {
   for (const std::string& kind : kinds) {

@@ -179,7 +179,7 @@ TEST_CASE("train_vit refuses bad data and options, and writes nothing") {
            {"--data cifar10:" + (bench / "none"), "none"},
            {"--data shapes:50 --patch 5", "patch must divide image: image 32, patch 5"},
            {"--data shapes:50 --heads 3", "heads must divide dim"},
-           {"--data shapes:50 --crop-aspect 0.5", "crop_aspect in [1, 100], got 0.5"},
+           {"--data shapes:50 --crop-aspect 0.5", "crop_aspect 0 or in [1, 100], got 0.5"},
            {"--rotate 181", "--rotate: expected a number from 0 to 180"},
            {"--classes 3", "--classes"},
            {"--label-smoothing 2", "--label-smoothing"}})
@@ -192,13 +192,18 @@ TEST_CASE("image corpus: captions if asked for, and an id per data set") {
   CHECK(few.part(Split::train).size() == 16);
   CHECK(few.captions(Split::train).empty());
   CHECK(read_image_corpus({.data = "shapes:20"}).id == few.id);
-  CHECK(read_image_corpus({.data = "shapes:21"}).id != few.id);
+  const ImageCorpus more = read_image_corpus({.data = "shapes:21"});
+  CHECK(more.part(Split::train).size() == 16);  // the last fifth, rounded up, validates
+  CHECK(more.part(Split::validation).size() == 5);
+  CHECK(more.id != few.id);
 
   const ImageCorpus told = read_image_corpus({.data = "shapes:20", .captioned = true});
   CHECK(told.id != few.id);
   const models::ShapeImages all = models::draw_shapes(0, 20);
   CHECK(told.captions(Split::train).size() == 16);
   CHECK(told.captions(Split::validation).size() == 4);
+  CHECK(read_image_corpus({.data = "shapes:21", .captioned = true}).part(Split::train).size() ==
+        16);
   CHECK(told.captions(Split::validation)[3] == all.captions[19]);
   CHECK(told.part(Split::validation).image(3) == all.images.image(19));
   CHECK_THROWS_WITH(

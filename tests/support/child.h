@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <exception>
 #include <fstream>
 #include <string>
@@ -24,9 +25,17 @@ inline void remove_leftovers(pid_t process) {
                  .c_str());
 }
 
+/// Waits until a child process ends. Returns its status from waitpid(), or -1 if waitpid() fails.
+inline int wait_for(pid_t child) {
+  int status = -1;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return -1;
+  return status;
+}
+
 /// Runs f in a child process that exits with f's result, which must be from 0 to 255, or with 98 if
-/// f throws a std::exception. Returns the status from waitpid(), which is 0 only if f returned 0.
-/// Kills a child that runs for 20 seconds.
+/// f throws a std::exception. Returns the status from waitpid(), which is 0 only if f returned 0,
+/// or -1 if the system makes no child process. Kills a child that runs for 20 seconds.
 template <class F>
 int in_child(const F& f) {
   const pid_t child = fork();
@@ -38,8 +47,8 @@ int in_child(const F& f) {
       _exit(98);
     }
   }
-  int status = 1;
-  if (waitpid(child, &status, 0) != child) return -1;
+  if (child < 0) return -1;  // waitpid(-1) would wait for any other child
+  const int status = wait_for(child);
   remove_leftovers(child);
   return status;
 }

@@ -73,8 +73,8 @@ class Process {
     if (signal) kill(pid_, signal);
     while (read_some()) {
     }
-    int status = 0;
-    waitpid(pid_, &status, 0);
+    const int status = wait_for(pid_);
+    if (status < 0) FAIL_CHECK("waitpid: no status of process " << pid_);
     remove_leftovers(pid_);
     pid_ = 0;
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output_};

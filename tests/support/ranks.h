@@ -1,43 +1,38 @@
 #pragma once
-// Runs ranks as threads of one process, and compares tensors bit for bit.
+// Runs ranks as threads of one process.
 
-#include <cstring>
+#include <exception>
 #include <functional>
 #include <thread>
 
-#include "gradus/core/tensor/tensor.h"
 #include "gradus/optim/parallel/communicator.h"
+#include "tests/support/same_bits.h"
 
 /// Runs f(communicator) on one thread per rank. Returns one text per rank: the message of its
-/// Error, "another rank" if another rank had failed before, or "" if it threw none. `deadline` is
-/// the most seconds that a rank waits for other ranks.
+/// exception, "another rank" if another rank had failed before, or "" if it threw none. `deadline`
+/// is the most seconds that a rank waits for other ranks.
 inline std::vector<std::string> on_ranks(int ranks,
                                          const std::function<void(gradus::optim::Communicator&)>& f,
                                          double deadline = 30) {
   const auto communicators = gradus::optim::local_communicators(ranks, deadline);
   std::vector<std::string> errors(static_cast<size_t>(ranks));
   std::vector<std::thread> threads;
+  const auto failed = [&](size_t r, const char* message) {
+    const bool first = communicators[r]->abort();
+    errors[r] = first ? message : "another rank";
+  };
   for (size_t r = 0; r < errors.size(); ++r)
     threads.emplace_back([&, r] {
       try {
         f(*communicators[r]);
       } catch (const gradus::optim::OtherRankFailed&) {
         errors[r] = "another rank";
-      } catch (const gradus::Error& e) {
-        const bool first = communicators[r]->abort();
-        errors[r] = first ? e.what() : "another rank";
+      } catch (const std::exception& e) {
+        failed(r, e.what());
+      } catch (...) {
+        failed(r, "an exception of an unknown type");
       }
     });
   for (std::thread& thread : threads) thread.join();
   return errors;
-}
-
-/// Returns whether two tensors have the same shape and dtype and, converted to double, the same
-/// bits, or are both undefined.
-inline bool same_bits(const gradus::Tensor& a, const gradus::Tensor& b) {
-  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
-  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
-  const std::vector<double> x = a.to(gradus::float64).to_vector<double>(),
-                            y = b.to(gradus::float64).to_vector<double>();
-  return std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
 }

@@ -19,22 +19,19 @@ namespace {
 constexpr int64_t ignored = -100;  // a target that cross_entropy ignores
 
 Conversation conversation_of(const json& line) {
-  check(line.is_object(), "expected an object, got ", gradus::internal::shown(line));
+  check(line.is_object(), "expected an object, got ", shown(line));
   Conversation all;
   if (line.contains("messages")) {
     check(line["messages"].is_array(), "messages: expected an array, got ",
-          gradus::internal::shown(line["messages"]));
+          shown(line["messages"]));
     for (const json& message : line["messages"]) {
-      check(message.is_object(), "messages: expected objects, got ",
-            gradus::internal::shown(message));
-      all.push_back({gradus::internal::json_text(message, "role"),
-                     gradus::internal::json_text(message, "content")});
+      check(message.is_object(), "messages: expected objects, got ", shown(message));
+      all.push_back({json_text(message, "role"), json_text(message, "content")});
     }
   } else {
-    if (line.contains("system"))
-      all.push_back({"system", gradus::internal::json_text(line, "system")});
-    all.push_back({"user", gradus::internal::json_text(line, "prompt")});
-    all.push_back({"assistant", gradus::internal::json_text(line, "answer")});
+    if (line.contains("system")) all.push_back({"system", json_text(line, "system")});
+    all.push_back({"user", json_text(line, "prompt")});
+    all.push_back({"assistant", json_text(line, "answer")});
   }
   check(!all.empty(), "messages: expected at least one");
   return all;
@@ -49,7 +46,7 @@ std::vector<Conversation> read_chats(const std::string& path) {
     const std::string line(internal::next_line(text, at));
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
     try {
-      all.push_back(conversation_of(gradus::internal::parse_json("the line", line)));
+      all.push_back(conversation_of(parse_json("the line", line)));
     } catch (const Error& e) {
       fail(path, ": line ", number, ": ", e.what());
     }
@@ -67,7 +64,7 @@ ChatData::ChatData(const std::vector<Conversation>& conversations, const Tokeniz
     try {
       tokens = encode_chat(tokenizer, form, conversations[i]);
     } catch (const Error& e) {
-      fail("conversation ", i + 1, ": ", e.what());
+      fail("ChatData: conversation ", i + 1, ": ", e.what());
     }
     // The first token is never a target.
     const auto targets = tokens.answers.begin() + !tokens.answers.empty();

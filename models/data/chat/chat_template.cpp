@@ -8,10 +8,11 @@
 #include "gradus/core/files/file.h"
 #include "gradus/core/files/json.h"
 #include "gradus/core/runtime/error.h"
+#include "gradus/models/data/tokenizers/tokenizer_file.h"
 
 namespace gradus::models {
 
-using core::check, core::fail;
+using core::check, core::fail, nlohmann::json;
 
 namespace {
 
@@ -97,8 +98,8 @@ void check_message(const ChatTemplate& form, const Message& message, const std::
 
 /// Throws Error if the tokenizer lacks one of the template's special tokens.
 void check_special(const Tokenizer& tokenizer, const ChatTemplate& form) {
-  for (const char* name :
-       {"<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|eot_id|>", "<s>", "</s>"}) {
+  for (const char* name : {"<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>",
+                           "<|eot_id|>", "<s>", "</s>"}) {
     const bool needed = (form.user.before + form.assistant.after).find(name) != std::string::npos;
     check(!needed || tokenizer.has_special(name), "the chat template ", form.name,
           " needs a tokenizer with the special token ", name);
@@ -116,15 +117,25 @@ const ChatTemplate& chat_template(const std::string& name) {
   fail("chat template: expected one of ", names, ", got ", gradus::internal::shown(name));
 }
 
+std::optional<std::string> internal::chat_template_in(const std::string& path) {
+  const json file = gradus::internal::parse_json((path + ": the file").c_str(), read_file(path));
+  const json found = file.is_object() ? file.value("chat_template", json()) : json();
+  if (found.is_string()) return found.get<std::string>();
+  if (!found.is_array()) return {};
+  for (const json& named : found)
+    if (named.is_object() && named.value("name", json()) == "default")
+      if (const json text = named.value("template", json()); text.is_string())
+        return text.get<std::string>();
+  fail(path, ": chat_template: expected a string, or an array with a template named \"default\", ",
+       "got ", gradus::internal::shown(found));
+}
+
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer) {
   std::string text, path;
   const bool given = !folder.empty();
   for (const char* file : {"/text.json", "/tokenizer_config.json"})
-    if (const std::string at = folder + file; given && std::filesystem::exists(at)) {
-      const auto json = gradus::internal::parse_json((at + ": the file").c_str(), read_file(at));
-      const auto found = json.is_object() ? json.find("chat_template") : json.end();
-      if (found != json.end() && found->is_string()) text = found->get<std::string>(), path = at;
-    }
+    if (const std::string at = folder + file; given && std::filesystem::exists(at))
+      if (const auto found = internal::chat_template_in(at)) text = *found, path = at;
   if (const std::string at = folder + "/chat_template.jinja"; given && std::filesystem::exists(at))
     text = read_file(path = at);
   if (!path.empty()) {

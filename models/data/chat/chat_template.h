@@ -38,12 +38,13 @@ struct ChatTemplate {
 const ChatTemplate& chat_template(const std::string& name);
 
 /// Returns the template that matches the Jinja template of a model folder. The Jinja template is
-/// the file chat_template.jinja, else the string "chat_template" in tokenizer_config.json, else the
-/// string "chat_template" in text.json. Only the marks around messages are compared; for example, a
-/// default system message is ignored. Throws Error if the Jinja template is not of the form chatml,
-/// llama2, llama3 or mistral, or if one of these files exists but cannot be read. If `folder` is ""
-/// or has no Jinja template, returns chatml if the tokenizer has the special token <|im_start|>,
-/// else llama3 if the tokenizer has <|start_header_id|>, else plain.
+/// the file chat_template.jinja, else "chat_template" in tokenizer_config.json, else
+/// "chat_template" in text.json. If "chat_template" is an array of named templates, the one named
+/// "default" counts. Only the marks around messages are compared; for example, a default system
+/// message is ignored. Throws Error if the Jinja template is not of the form chatml, llama2, llama3
+/// or mistral, if one of these files exists but cannot be read, or if such an array has no template
+/// "default". If `folder` is "" or has no Jinja template, returns chatml if the tokenizer has the
+/// special token <|im_start|>, else llama3 if the tokenizer has <|start_header_id|>, else plain.
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer);
 
 /// A conversation as token ids.
@@ -57,9 +58,9 @@ struct ChatTokens {
 /// model to continue. Throws Error if the conversation is empty or not as Conversation describes,
 /// if `ask` is true and the last message is not the user's, or if the tokenizer rejects a text.
 /// Throws Error if form.user.before or form.assistant.after contains one of <|im_start|>,
-/// <|im_end|>, <|start_header_id|>, <|eot_id|>, `<s>` and `</s>` that is not a special token of the
-/// tokenizer. Throws Error if the template is plain and a message contains "\n\n" or ends with
-/// "\n".
+/// <|im_end|>, <|start_header_id|>, <|end_header_id|>, <|eot_id|>, `<s>` and `</s>` that is not a
+/// special token of the tokenizer. Throws Error if the template is plain and a message contains
+/// "\n\n" or ends with "\n".
 ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& form,
                        const Conversation& conversation, bool ask = false);
 

@@ -77,7 +77,7 @@ ImageBytes image_grid(const Tensor& images, int64_t columns, int64_t scale) {
         images.dtype(), " ", images.shape());
   constexpr int64_t most = 1 << 26, gap = 2;
   check(columns >= 1 && scale >= 1 && columns <= most && scale <= most,
-        "image_grid: expected columns and scale of at least 1, got ", columns, " and ", scale);
+        "image_grid: expected columns and scale from 1 to 2^26, got ", columns, " and ", scale);
   const int64_t n = images.size(0), channels = images.size(1), h = images.size(2),
                 w = images.size(3);
   columns = std::min(columns, n);

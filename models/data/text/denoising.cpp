@@ -20,6 +20,7 @@ std::string sentinel(int64_t i) { return "[X" + std::to_string(i) + "]"; }
 
 /// Number of sentinels that sequences of o.length tokens need.
 int64_t sentinels_for(const DenoisingOptions& o) {
+  check(o.length >= 2, "DenoisingData: expected a length of 2 tokens or more, got ", o.length);
   return span_counts(o.length, span_options(o)).spans + 1;
 }
 

@@ -13,16 +13,16 @@ namespace gradus::models {
 
 std::vector<PairData::Entry> PairData::encode(const std::vector<TextPair>& pairs,
                                               const Tokenizer& source, const Tokenizer& target,
-                                              const PairDataOptions& options) {
+                                              const PairDataOptions& options, const char* kind) {
   check(options.max_source >= 1 && options.max_target >= 1,
         "PairData: expected max_source and max_target of at least 1 token, got ",
         options.max_source, " and ", options.max_target);
   std::vector<Entry> entries;
   for (size_t i = 0; i < pairs.size(); ++i) {
     const std::vector<int64_t> x = internal::encode(source, pairs[i].source,
-                                                    "PairData: the source of pair ", i, ": "),
+                                                    "PairData: the source of ", kind, " ", i, ": "),
                                y = internal::encode(target, pairs[i].target,
-                                                    "PairData: the target of pair ", i, ": ");
+                                                    "PairData: the target of ", kind, " ", i, ": ");
     if (x.empty() || y.empty()) {
       ++report_.empty;
     } else if (std::ssize(x) > options.max_source || std::ssize(y) > options.max_target) {
@@ -40,7 +40,7 @@ std::vector<PairData::Entry> PairData::encode(const std::vector<TextPair>& pairs
 PairData::PairData(const std::vector<TextPair>& pairs, const Tokenizer& source,
                    const Tokenizer& target, const PairDataOptions& options)
     : PairSource("PairData", source, target) {
-  const std::vector<Entry> all = encode(pairs, source, target, options);
+  const std::vector<Entry> all = encode(pairs, source, target, options, "pair");
   std::vector<std::span<const int32_t>> sources;
   for (const Entry& entry : all)
     sources.push_back(std::span(tokens_).subspan(static_cast<size_t>(entry.source),
@@ -56,13 +56,13 @@ PairData::PairData(const std::vector<TextPair>& pairs, const Tokenizer& source,
 PairData::PairData(const std::vector<TextPair>& train, const std::vector<TextPair>& validation,
                    const Tokenizer& source, const Tokenizer& target, const PairDataOptions& options)
     : PairSource("PairData", source, target) {
-  validation_ = encode(validation, source, target, options);
+  validation_ = encode(validation, source, target, options, "validation pair");
   std::set<std::vector<int32_t>> known;
   auto source_of = [&](const Entry& entry) {
     return std::vector<int32_t>(tokens_.begin() + entry.source, tokens_.begin() + entry.target);
   };
   for (const Entry& entry : validation_) known.insert(source_of(entry));
-  for (const Entry& entry : encode(train, source, target, options)) {
+  for (const Entry& entry : encode(train, source, target, options, "training pair")) {
     if (known.contains(source_of(entry)))
       ++report_.held_out;
     else

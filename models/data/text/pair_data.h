@@ -40,7 +40,8 @@ class PairData : public PairSource {
            const PairDataOptions& options = {});
   /// Encodes pairs that are already split. A training pair is left out, and counted in
   /// Report::held_out, if a validation pair in use has the same source tokens. options.validation
-  /// and options.seed are ignored. Throws the same errors as the other constructor.
+  /// and options.seed are ignored. Throws the same errors as the other constructor; the message
+  /// about a rejected pair also names its list.
   PairData(const std::vector<TextPair>& train, const std::vector<TextPair>& validation,
            const Tokenizer& source, const Tokenizer& target, const PairDataOptions& options = {});
 
@@ -59,7 +60,8 @@ class PairData : public PairSource {
   };
   TokenPair pair(Split split, int64_t i, RandomKey key) const override;
   std::vector<Entry> encode(const std::vector<TextPair>& pairs, const Tokenizer& source,
-                            const Tokenizer& target, const PairDataOptions& options);
+                            const Tokenizer& target, const PairDataOptions& options,
+                            const char* kind);
   void finish(const Tokenizer& source, const Tokenizer& target);
   const std::vector<Entry>& entries(Split split) const {
     return split == Split::train ? train_ : validation_;

@@ -169,7 +169,7 @@ std::vector<TextPair> reversal_pairs(int64_t n, uint64_t seed, const ReversalOpt
   double strings = 0;  // may become infinite
   for (int64_t length = shortest; length <= longest; ++length)
     strings += std::pow(static_cast<double>(alphabet.size()), static_cast<double>(length));
-  check(n >= 0 && 2 * static_cast<double>(n) <= strings, "reversal_pairs: expected at most ",
+  check(n >= 0 && 2 * static_cast<double>(n) <= strings, "reversal_pairs: expected 0 to ",
         strings / 2, " pairs, half of all distinct ones, got ", n);
   internal::Draws draws({seed ^ key_of_reversals, 0});
   std::unordered_set<std::string> seen;

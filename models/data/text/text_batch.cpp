@@ -5,6 +5,7 @@
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/ordering.h"
+#include "gradus/models/data/text/reading.h"
 
 namespace gradus::models {
 
@@ -15,7 +16,7 @@ TextBatch text_batch(const Tokenizer& tokenizer, const std::vector<std::string>&
   std::vector<std::vector<int64_t>> rows;
   std::vector<int64_t> lengths;
   for (const std::string& text : texts) {
-    std::vector<int64_t> row = tokenizer.encode(text);
+    auto row = internal::encode(tokenizer, text, "text_batch: text ", rows.size(), ": ");
     row.insert(row.begin(), start);
     row.push_back(end);
     lengths.push_back(std::ssize(row));
@@ -28,15 +29,16 @@ TextBatch text_batch(const Tokenizer& tokenizer, const std::vector<std::string>&
 
 Tensor detail::checked_lengths(const char* op, const TextBatch& texts, int64_t context) {
   const auto& [ids, lengths] = texts;
-  check(ids.defined() && ids.rank() == 2 && ids.dtype() == int64 && ids.numel() > 0, op,
-        ": expected token ids (B, T) of int64, none empty, got ",
-        ids.defined() ? ids.shape() : Shape{});
+  check(ids.defined(), op, ": expected token ids (B, T) of int64, got none");
+  check(ids.rank() == 2 && ids.dtype() == int64 && ids.numel() > 0, op,
+        ": expected token ids (B, T) of int64, none empty, got ", ids.dtype(), " ", ids.shape());
   const int64_t B = ids.size(0), T = ids.size(1);
   check(T <= context, op, ": ", T, " tokens do not fit a context of ", context);
   if (!lengths.defined()) return full({B}, static_cast<double>(T), int64);
-  check(lengths.dtype() == int64 && lengths.shape() == Shape{B} &&
-            min(lengths).item<int64_t>() >= 1 && max(lengths).item<int64_t>() <= T,
-        op, ": expected ", B, " lengths of int64 from 1 to ", T);
+  check(lengths.dtype() == int64 && lengths.shape() == Shape{B}, op, ": expected ", B,
+        " lengths of int64, got ", lengths.dtype(), " ", lengths.shape());
+  const auto least = min(lengths).item<int64_t>(), most = max(lengths).item<int64_t>();
+  check(least >= 1 && most <= T, op, ": expected lengths 1 to ", T, ", got ", least, " to ", most);
   return lengths;
 }
 

@@ -17,7 +17,7 @@ struct TextBatch {
 };
 
 /// Returns the encoded texts. Throws Error unless there is at least one text and the tokenizer has
-/// [PAD], [START] and [END]. Also throws Error if the tokenizer rejects a text.
+/// [PAD], [START] and [END]. Also throws Error, naming the index, if the tokenizer rejects a text.
 TextBatch text_batch(const Tokenizer& tokenizer, const std::vector<std::string>& texts);
 
 namespace detail {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,6 +74,12 @@ WordPieceOptions hf_wordpiece_options(const nlohmann::json& root);
 /// Also throws Error, naming the file and the entry, if tokenizer_config.json, added_tokens.json or
 /// the tokenizer_class in config.json requires something unsupported.
 std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir);
+
+/// Returns the entry "chat_template" of a JSON file: a string, or the template named "default" in
+/// an array of objects with the keys "name" and "template". Returns nullopt if there is no such
+/// entry or if it is of another type. Throws Error, naming the file, if it cannot be read or if the
+/// array has no such template.
+std::optional<std::string> chat_template_in(const std::string& path);
 
 /// Throws Error on an id outside [0, vocab_size). The message begins with "decode".
 void check_ids(const std::vector<int64_t>& ids, int64_t vocab_size);

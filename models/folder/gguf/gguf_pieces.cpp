@@ -1,7 +1,7 @@
 #include "gradus/models/folder/gguf/gguf_pieces.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
@@ -123,10 +123,9 @@ namespace {
 
 std::vector<double> scores_in(const ordered_json& metadata, size_t count) {
   const json all = metadata.value(in_ggml("scores"), ordered_json());
-  const bool fits =
-      all.is_array() && all.size() == count &&
-      std::all_of(all.begin(), all.end(), [](const json& s) { return s.is_number(); });
-  if (!fits) fail("metadata \"", in_ggml("scores"), "\": expected an array of ", count, " numbers");
+  const auto finite = [](const json& s) { return s.is_number() && std::isfinite(s.get<double>()); };
+  if (!all.is_array() || all.size() != count || !std::all_of(all.begin(), all.end(), finite))
+    fail("metadata \"", in_ggml("scores"), "\": expected an array of ", count, " finite numbers");
   return all;
 }
 

@@ -68,6 +68,8 @@ void encode_q8_0(const float* x, int64_t n, std::byte* to) {
     float most = 0;
     for (int64_t j = i; j < i + block; ++j) {
       check(std::isfinite(x[j]), "element ", x[j], " is not finite");
+      check(std::abs(x[j]) < 127 * 65520.0f, "element ", x[j],  // a scale of 65520 rounds to inf
+            " is beyond q8_0's largest value, 127 * 65504");
       most = std::max(most, std::abs(x[j]));
     }
     const float scale = most / 127, inverse = scale >= 0x1p-126f ? 1 / scale : 0;

@@ -36,7 +36,7 @@ Tensor reordered(const Tensor& x, int64_t head_dim, bool to_ours) {
 
 bool has_equal_elements(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
-  return dispatch_any(a.dtype(), [&]<class T>(TypeTag<T>) {
+  return dispatch_any("has_equal_elements", a.dtype(), [&]<class T>(TypeTag<T>) {
     return std::equal(a.data<T>(), a.data<T>() + a.numel(), b.data<T>());
   });
 }

@@ -136,6 +136,24 @@ TEST_CASE("gradcheck refuses what it can't check", "[gradcheck]") {
   CHECK_THROWS_WITH(gradgradcheck([](const Tensors& in) { return Tensors{in[0].detach()}; },
                                   {ones({2}, float64).requires_grad_()}),
                     "gradgradcheck: no output requires grad");
+  const Tensor x = ones({2}, float64).requires_grad_();
+  CHECK_THROWS_WITH(
+      gradgradcheck([](const Tensors& in) { return Tensors{in[0].to(float32)}; }, {x}),
+      "gradgradcheck: output 0 requires grad: expected float64, got float32");
+  // Later calls return fewer outputs, or smaller ones.
+  const auto changing = [](int64_t size) {
+    return [size, calls = 0](const Tensors& in) mutable {
+      const Tensor y = in[0] * 2;
+      if (calls++ == 0) return Tensors{y, y * 2};
+      return size == 0 ? Tensors{y} : Tensors{y, y.slice(0, 0, size)};
+    };
+  };
+  for (const int64_t size : {0, 1}) {
+    const std::string message =
+        "gradcheck: f returned outputs of other shapes than in its first call";
+    CHECK_THROWS_WITH(gradcheck(changing(size), {x}), message);
+    CHECK_THROWS_WITH(gradgradcheck(changing(size), {x}), message);
+  }
   // A missing gradient counts as 0.
   CHECK_FALSE(gradcheck([](const Tensors& in) { return Tensors{in[0].detach()}; },
                         {ones({2}, float64).requires_grad_()}));

@@ -71,6 +71,19 @@ TEST_CASE("printing: when numbers are written with exponents", "[tensor]") {
   CHECK(scalar(-INFINITY).to_string() == "-inf  float32 ()");
 }
 
+TEST_CASE("printing: views of compressed tensors", "[tensor]") {
+  const Tensor w = tensor({{1, 0.5}, {-10, 100}}), h = w.to(bfloat16), q = w.to(int8);
+  CHECK(h.mT().to_string() ==
+        "[[  1.0000, -10.0000],\n"
+        " [  0.5000, 100.0000]]  bfloat16 (2, 2)");
+  CHECK(h.slice(1, 1).to_string() == "[[  0.5000],\n [100.0000]]  bfloat16 (2, 1)");
+  CHECK(h[1].to_string() == "[-10.0, 100.0]  bfloat16 (2,)");
+  CHECK(q.to_string().starts_with("[["));
+  CHECK(q.detach().to_string() == q.to_string());
+  CHECK(q[0].to_string() == "[...]  int8 (2,)");
+  CHECK(q.mT().to_string() == "[...]  int8 (2, 2)");
+}
+
 TEST_CASE("printing: large tensors show the ends of their axes", "[tensor]") {
   const std::string whole = arange(1000).to_string();
   CHECK(whole.find("...") == std::string::npos);

@@ -94,7 +94,8 @@ TEST_CASE("factories refuse bad arguments", "[tensor]") {
   CHECK_THROWS_WITH(arange(0, NAN), Contains("does not lead from 0 to nan"));
   CHECK_THROWS_WITH(arange(0, 5, INFINITY, float32), "arange: step inf does not lead from 0 to 5");
   CHECK_THROWS_WITH(arange(0, 1e30), Contains("arange: too many elements"));
-  CHECK_THROWS_WITH(arange(0, 2, 1, boolean), Contains("arange: expected float32 or float64"));
+  CHECK_THROWS_WITH(arange(0, 2, 1, boolean),
+                    Contains("arange: expected float32, float64 or int64"));
   CHECK_THROWS_WITH(from_data(std::vector<float>{1, 2, 3}, {2, 2}),
                     "from_data: 3 values for shape (2, 2)");
   CHECK_THROWS_WITH(from_data(std::vector<float>{}, {int64_t{1} << 32, int64_t{1} << 32}),
@@ -389,7 +390,8 @@ TEST_CASE("in-place ops", "[tensor]") {
   CHECK_THROWS_WITH(zeros({1, 3}).add_(x),
                     "add_: addend of shape (2, 3) does not broadcast to (1, 3)");
   CHECK_THROWS_WITH(x.add_(ones({3}, float64)), "add_: dtypes differ: float32 and float64");
-  CHECK_THROWS_WITH(zeros({2}, boolean).mul_(2), Contains("mul_: expected float32 or float64"));
+  CHECK_THROWS_WITH(zeros({2}, boolean).mul_(2),
+                    Contains("mul_: expected float32, float64 or int64"));
   CHECK_THROWS_WITH(counts.mul_(0.5), "mul_: 0.5 is not an int64");
   CHECK_THROWS_WITH(counts.add_(counts, 0.5), "add_: 0.5 is not an int64");
   CHECK_THROWS_WITH(scalar(1).expand({3}).fill_(2),

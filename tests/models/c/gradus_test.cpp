@@ -287,6 +287,8 @@ TEST_CASE("C: descriptions that are refused") {
   refused(nullptr, "gradus_sequential: expected a pointer, got null");
   refused("", "expected layers, got \"\"");
   refused("relu,,relu", "expected a name");
+  for (const char* layers : {"linear 2 3,", "linear 2 3, ", ","})
+    refused(layers, "expected a name");
   refused("linear 2 3, lstm 3 4", "expected linear, embedding, conv2d");
   refused("linear 2", "linear: expected 2 numbers, got 1 in \"linear 2\"");
   refused("relu 3", "relu: expected 0 numbers, got 1");

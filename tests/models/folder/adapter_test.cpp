@@ -107,7 +107,15 @@ TEST_CASE("load_adapter: refuses files that do not fit, with nothing changed", "
              "alora_invocation_tokens: expected null"},
         Case{"\"bias\"", "\"init_lora_weights\": \"pissa_niter_4\", \"bias\"",
              "init_lora_weights: \"pissa_niter_4\" changes the base model"},
+        Case{"\"bias\"", "\"init_lora_weights\": \"olora\", \"bias\"",
+             "init_lora_weights: \"olora\" changes the base model"},
+        Case{"\"bias\"", "\"init_lora_weights\": \"corda\", \"bias\"",
+             "init_lora_weights: \"corda\" changes the base model"},
+        Case{"\"bias\"", "\"init_lora_weights\": \"loftq\", \"bias\"",
+             "init_lora_weights: \"loftq\" changes the base model"},
         Case{"16.0", "\"16\"", "lora_alpha: expected a number"},
+        Case{"16.0", "0.0", "lora_alpha: expected a number from 1e-30 to "},
+        Case{"16.0", "-16.0", "lora_alpha: expected a number from 1e-30 to "},
         Case{"\"rank_pattern\": {}", "\"rank_pattern\": 3",
              "rank_pattern: expected an object, got 3"},
         Case{"\"rank_pattern\": {}", "\"rank_pattern\": {\"c_proj\": 1}",
@@ -157,6 +165,22 @@ TEST_CASE("load_adapter: the smallest rank and the largest dropout", "[adapter]"
   CHECK(nn::lora_updates(other)[0].second.dropout == 0.999999);
 }
 
+TEST_CASE("save_adapter: updates with the largest and the smallest options load again",
+          "[adapter]") {
+  for (const auto& [alpha, dropout] : {std::pair{2e30, 0.999999}, {2e-30, 0.0}}) {
+    const TemporaryFolder dir;
+    models::GPT model = make_model(), other = make_model();
+    nn::add_lora(model, {.rank = 2, .alpha = alpha, .dropout = dropout, .layers = {"qkv", "proj"}});
+    models::save_adapter(dir / "", model);
+    models::load_adapter(dir / "", other);
+    REQUIRE(nn::lora_updates(other).size() == nn::lora_updates(model).size());
+    for (const auto& [name, update] : nn::lora_updates(other)) {
+      CHECK(update.alpha == alpha);
+      CHECK(update.dropout == dropout);
+    }
+  }
+}
+
 TEST_CASE("save_adapter: updates of tied output layers load again", "[adapter]") {
   for (const bool expressible : {true, false}) {
     const TemporaryFolder dir;
@@ -179,6 +203,90 @@ TEST_CASE("save_adapter: updates of tied output layers load again", "[adapter]")
       CHECK(allclose(updates[i].second.a, expected[i].second.a, {.rtol = 0, .atol = 0}));
     }
   }
+}
+
+TEST_CASE("load_adapter: what a configuration may lack or set to null", "[adapter]") {
+  const TemporaryFolder dir;
+  models::GPT model = make_model();
+  nn::add_lora(model, {.rank = 2, .alpha = 4, .dropout = 0.5, .layers = {"proj"}});
+  models::save_adapter(dir / "", model);
+  const json whole = json_in(dir / "adapter_config.json");
+  const auto load = [&](const json& config) {
+    write_file_atomically(dir / "adapter_config.json", config.dump());
+    models::GPT other = make_model();
+    models::load_adapter(dir / "", other);
+    REQUIRE(nn::lora_updates(other).size() == 4);
+    CHECK(nn::lora_updates(other)[0].second.alpha == 4);
+    return nn::lora_updates(other)[0].second.dropout;
+  };
+  json lacking = whole, nulls = whole;
+  for (const char* key : {"lora_dropout", "rank_pattern", "alpha_pattern", "bias", "task_type",
+                          "fan_in_fan_out", "target_modules"})
+    lacking.erase(key);
+  CHECK(load(lacking) == 0);
+  for (const char* key : {"rank_pattern", "alpha_pattern", "bias", "use_dora", "use_rslora",
+                          "lora_bias", "init_lora_weights"})
+    nulls[key] = nullptr;
+  CHECK(load(nulls) == 0.5);
+  nulls["init_lora_weights"] = true;
+  CHECK(load(nulls) == 0.5);
+}
+
+TEST_CASE("load_adapter: a pattern's names are whole words, with or without backslashes",
+          "[adapter]") {
+  const TemporaryFolder dir;
+  models::GPT model = make_model(), other = make_model();
+  nn::add_lora(model, {.rank = 2, .alpha = 4, .layers = {"proj"}});
+  models::save_adapter(dir / "", model);
+  json config = json_in(dir / "adapter_config.json");
+  config["alpha_pattern"] = {
+      {"proj", 3}, {"_proj", 3}, {R"(h\.1\.attn\.c_proj)", 9}, {"0.mlp.c_proj", 5}};
+  write_file_atomically(dir / "adapter_config.json", config.dump());
+  models::load_adapter(dir / "", other);
+  std::vector<double> alphas;  // of attention and MLP of block 0, then of block 1
+  for (const auto& [name, update] : nn::lora_updates(other)) alphas.push_back(update.alpha);
+  CHECK(alphas == std::vector<double>{4, 5, 9, 4});
+}
+
+TEST_CASE("save_adapter, load_adapter: a user's module, a layer's name within another's",
+          "[adapter]") {
+  struct Inner : nn::Module {
+    nn::Linear proj;
+    Inner() : proj(child("proj", nn::Linear(4, 4))) {}
+  };
+  struct Net : nn::Module {
+    nn::Linear proj;
+    Inner inner;
+    Net() : proj(child("proj", nn::Linear(4, 4))), inner(child("inner", Inner())) {}
+  };
+  const TemporaryFolder dir;
+  const nn::LoraUpdate one{randn({1, 4}), randn({4, 1}), 3, 0.5},
+      two{randn({2, 4}), randn({4, 2}), 5, 0.5}, three{two.a, two.b, 5, 0.25};
+  Net net, other, mixed;
+  nn::add_lora_updates(net, {{"proj", one}, {"inner.proj", two}});
+  models::save_adapter(dir / "", net);
+  CHECK(load_safetensors(dir / "adapter_model.safetensors").tensors[0].first ==
+        "base_model.model.proj.lora_A.weight");
+  models::load_adapter(dir / "", other);
+  const auto updates = nn::lora_updates(other);
+  REQUIRE(updates.size() == 2);
+  for (const auto& [i, name, expected] :
+       {std::tuple{size_t{0}, "proj", &one}, {size_t{1}, "inner.proj", &two}}) {
+    CHECK(updates[i].first == name);
+    CHECK(same_bits(updates[i].second.a, expected->a));
+    CHECK(same_bits(updates[i].second.b, expected->b));
+    CHECK(updates[i].second.alpha == expected->alpha);
+    CHECK(updates[i].second.dropout == 0.5);
+  }
+  nn::add_lora_updates(mixed, {{"proj", one}, {"inner.proj", three}});
+  CHECK_THROWS_WITH(models::save_adapter(dir / "x", mixed),
+                    "save_adapter: inner.proj and proj differ in dropout");
+  CHECK_FALSE(dir.has("x"));
+  save_safetensors(dir / "adapter_model.safetensors", {});
+  Net last;
+  CHECK_THROWS_WITH(models::load_adapter(dir / "", last),
+                    Contains(dir / "adapter_model.safetensors: holds no updates"));
+  CHECK(last.proj.weight.requires_grad());
 }
 
 TEST_CASE("load_adapter: the first name in a pattern that fits counts", "[adapter]") {

@@ -43,6 +43,14 @@ struct Options {
 
 }  // namespace
 
+template <class T>
+concept AddsWithoutLimits = requires(Fields fields, T value) {
+  fields.add("", value, "");
+};
+static_assert(AddsWithoutLimits<uint64_t> && AddsWithoutLimits<bool> &&
+              AddsWithoutLimits<std::string>);
+static_assert(!AddsWithoutLimits<int64_t> && !AddsWithoutLimits<double>);
+
 TEST_CASE("fields: both limits belong to the valid values", "[folder]") {
   Options o;
   const Fields fields = o.fields();

@@ -6,9 +6,7 @@
 #include "gradus/models/folder/gguf/gguf.h"
 #include "gradus/models/folder/gguf/gguf_file.h"
 #include "gradus/nn/finetune/lora.h"
-#include "tests/golden/golden.h"
-#include "tests/support/paths.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/models/folder/hugging_face_folders.h"
 
 using Catch::Matchers::Contains;
 
@@ -68,7 +66,89 @@ std::string changed(const std::string& name, const std::function<void(GgufFile&)
   return "accepted";
 }
 
+/// The tensor's name in a file of Qwen 2, from its name in Hugging Face's folders.
+std::string qwen2_name(std::string name) {
+  for (const auto& [theirs, in_file] : {std::pair{"model.layers.", "blk."},
+                                        {"model.embed_tokens", "token_embd"},
+                                        {"model.norm", "output_norm"},
+                                        {"input_layernorm", "attn_norm"},
+                                        {"post_attention_layernorm", "ffn_norm"},
+                                        {"mlp.gate_proj", "ffn_gate"},
+                                        {"mlp.up_proj", "ffn_up"},
+                                        {"mlp.down_proj", "ffn_down"},
+                                        {"self_attn.q_proj", "attn_q"},
+                                        {"self_attn.k_proj", "attn_k"},
+                                        {"self_attn.v_proj", "attn_v"},
+                                        {"self_attn.o_proj", "attn_output"}})
+    if (const size_t at = name.find(theirs); at != std::string::npos)
+      name.replace(at, std::string(theirs).size(), in_file);
+  return name;
+}
+
+/// The golden folder qwen2 as a GGUF file: both formats keep a head's features in the same order.
+GgufFile qwen2_file() {
+  const auto c = nlohmann::ordered_json::parse(read_file(all_folders + "qwen2/config.json"));
+  GgufFile file{{{"general.architecture", "qwen2"}, {"tokenizer.ggml.model", "no_vocab"}}, {}};
+  for (const auto& [key, theirs] : {std::pair{"context_length", "max_position_embeddings"},
+                                    {"embedding_length", "hidden_size"},
+                                    {"block_count", "num_hidden_layers"},
+                                    {"feed_forward_length", "intermediate_size"},
+                                    {"attention.head_count", "num_attention_heads"},
+                                    {"attention.head_count_kv", "num_key_value_heads"},
+                                    {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+                                    {"rope.freq_base", "rope_theta"}})
+    file.metadata[std::string("qwen2.") + key] = c[theirs];
+  for (const auto& [name, tensor] : Copy("qwen2").tensors())
+    file.tensors.emplace_back(qwen2_name(name), tensor);
+  return file;
+}
+
+GgufModel written_and_read(const GgufFile& file) {
+  const TemporaryFolder folder;
+  models::internal::write_gguf(folder / "x.gguf", file, GgufType::f32,
+                               [](const std::string&) { return false; });
+  return load_gguf(folder / "x.gguf");
+}
+
 }  // namespace
+
+TEST_CASE("a GGUF file of Qwen 2 computes PyTorch's logits", "[gguf]") {
+  const NoGrad no_grad;
+  const EvalMode eval;
+  GgufFile file = qwen2_file();
+  const GPT model = written_and_read(file).model;
+  CHECK(model.config.qkv_bias);
+  CHECK_FALSE(model.config.bias);
+  CHECK(model.config.tie);
+  CHECK(difference(model(expected("qwen2").get("ids")), expected("qwen2").get("logits", float32)) <
+        1e-4);
+  file.tensors.emplace_back("blk.0.attn_output.bias", zeros({16}));
+  CHECK_THROWS_WITH(written_and_read(file), Contains("llama.cpp's qwen2 has bias false"));
+}
+
+TEST_CASE("a GPT's GGUF file names sizes that follow from others", "[gguf]") {
+  CHECK(file_of(GPT(gpt2_config())).metadata["gpt2.vocab_size"] == 3);
+  GPTConfig c = llama_config();
+  c.head_dim = 8;
+  GgufFile llama = file_of(GPT(c));
+  for (const auto& [key, value] : {std::pair{"vocab_size", 3},
+                                   {"rope.dimension_count", 8},
+                                   {"attention.key_length", 8},
+                                   {"attention.value_length", 8},
+                                   {"attention.head_count_kv", 2}}) {
+    CAPTURE(key);
+    CHECK(llama.metadata[std::string("llama.") + key] == value);
+  }
+}
+
+TEST_CASE("GGUF: biases of queries, keys and values that llama.cpp lacks are refused", "[gguf]") {
+  const auto refusal = [](const GPTConfig& c) { return error_of([&] { file_of(GPT(c)); }); };
+  GPTConfig gpt2 = gpt2_config(), qwen3 = llama_config();
+  gpt2.bias = false;
+  gpt2.qkv_bias = qwen3.qkv_bias = qwen3.qk_norm = true;
+  CHECK(refusal(gpt2) == "save_gguf: llama.cpp's gpt2 has qkv_bias false, this model has true");
+  CHECK(refusal(qwen3) == "save_gguf: llama.cpp's qwen3 has qkv_bias false, this model has true");
+}
 
 TEST_CASE("a GPT's GGUF file names its type and keeps positions exact", "[gguf]") {
   manual_seed(2);
@@ -156,6 +236,18 @@ TEST_CASE("GGUF: frequency factors may differ from Llama 3.1's by rounding only"
   CHECK_THAT(with_factors([](Tensor& x) { x.data<float>()[0] = 0.99f; }), Contains("for pair 0"));
   CHECK_THAT(with_factors([](Tensor& x) { x = ones({3}); }),
              Contains("tensor \"rope_freqs.weight\": expected the shape (4,), got (3,)"));
+}
+
+TEST_CASE("GGUF: frequency factors may be missing only where nothing scales them", "[gguf]") {
+  const auto without = [](const char* factor) {
+    return changed("llama", [&](GgufFile& f) {
+      std::erase_if(f.tensors, [](const auto& one) { return one.first == "rope_freqs.weight"; });
+      if (factor) f.metadata["gradus.rotary_factor"] = factor;
+    });
+  };
+  CHECK(without(nullptr) == "accepted");
+  CHECK_THAT(without("8.0"),
+             Contains("expected a tensor \"rope_freqs.weight\", since rotary_factor is not 1"));
 }
 
 TEST_CASE("is_gguf looks at the first four bytes", "[gguf]") {

@@ -419,6 +419,12 @@ TEST_CASE("tokenizers and weights that GGUF lacks are refused, and no file is le
   }
   CHECK_THAT(error_of([&] { save_gguf(path, model, nullptr, GgufType::q8_0); }),
              Contains("tensor \"token_embd.weight\": q8_0: element nan is not finite"));
+  {
+    const NoGrad no_grad;
+    model.wte.weight.slice(0, 1, 2).fill_(-1e7);
+  }
+  CHECK_THAT(error_of([&] { save_gguf(path, model, nullptr, GgufType::q8_0); }),
+             Contains("q8_0: element -1e+07 is beyond q8_0's largest value, 127 * 65504"));
   CHECK(std::filesystem::is_empty(std::filesystem::path(path).parent_path()));
 }
 

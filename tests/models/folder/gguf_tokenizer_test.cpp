@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <cstdio>
 
+#include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 #include "gradus/models/data/tokenizers/char_tokenizer.h"
 #include "gradus/models/data/tokenizers/tokenizer_file.h"
 #include "gradus/models/folder/gguf/gguf_file.h"
@@ -122,6 +123,34 @@ TEST_CASE("GGUF: byte pairs whose metadata say less, or what does not fit", "[gg
         "metadata \"tokenizer.ggml.merges\": expected an array of strings");
 }
 
+TEST_CASE("GGUF: the tokens that begin and end texts of byte pairs", "[gguf]") {
+  const auto check = [](const Tokenizer& tokenizer, const char* bos, const char* eos, bool begins) {
+    CAPTURE(bos, eos);
+    const Metadata got = metadata_of(tokenizer, tokenizer.vocab_size());
+    CHECK(got["tokenizer.ggml.bos_token_id"] == tokenizer.special(bos));
+    CHECK(got["tokenizer.ggml.eos_token_id"] == tokenizer.special(eos));
+    CHECK(got["tokenizer.ggml.add_bos_token"] == begins);
+  };
+  check(*load_tokenizer(all_folders + "llama3"), "<|begin_of_text|>", "<|end_of_text|>", true);
+  for (const char* name : {"qwen2", "smollm2"})
+    check(*load_tokenizer(all_folders + name), "<|endoftext|>", "<|endoftext|>", false);
+  const auto chat =
+      BPETokenizer::train("abab", {.vocab_size = 259, .special = {"<|im_start|>", "<|im_end|>"}});
+  check(chat, "<|im_end|>", "<|im_end|>", false);
+}
+
+TEST_CASE("GGUF: all names of GPT-2's words stand for them", "[gguf]") {
+  const auto gpt2 = load_tokenizer(all_folders + "gpt2"),
+             qwen2 = load_tokenizer(all_folders + "qwen2");
+  const Metadata words = metadata_of(*gpt2, gpt2->vocab_size());
+  for (const char* name : {"gpt-2", "olmo", "mpt", "jais", "trillion"})
+    CHECK(read(words, {{"pre", name}})->to_json() == gpt2->to_json());
+  // With the words of Qwen, as with GPT-2's, no token begins a text unless the file says so.
+  const Metadata form = metadata_of(*qwen2, qwen2->vocab_size());
+  CHECK(read(form, {{"add_bos_token", nullptr}})->begin_ids().empty());
+  CHECK(read(form, {{"add_bos_token", true}})->begin_ids() == Ids{qwen2->special("<|endoftext|>")});
+}
+
 TEST_CASE("GGUF: a tokenizer.json of a form that llama.cpp lacks is refused", "[gguf]") {
   const auto saved = [](const std::string& name, const char* pointer, const json& value) {
     const TemporaryFolder folder;
@@ -209,10 +238,16 @@ TEST_CASE("GGUF: pieces are written as they were read", "[gguf]") {
 
 TEST_CASE("GGUF: pieces with other scores or too long a token are refused", "[gguf]") {
   const Metadata good = pieces();
-  const std::string scores = "metadata \"tokenizer.ggml.scores\": expected an array of 266 numbers";
+  const std::string scores =
+      "metadata \"tokenizer.ggml.scores\": expected an array of 266 finite numbers";
   CHECK(refused(good, {{"scores", nullptr}}) == scores);
   CHECK(refused(good, {{"scores", {1, 2}}}) == scores);
   CHECK(refused(good, {{"scores", std::vector<std::string>(266, "x")}}) == scores);
+  for (const double bad : {NAN, INFINITY}) {
+    std::vector<double> some(266);
+    some[9] = bad;
+    CHECK(refused(good, {{"scores", some}}) == scores);
+  }
   json tokens = good["tokenizer.ggml.tokens"];
   tokens[264] = std::string(1024, 'x');
   CHECK(refused(good, {{"tokens", tokens}}) == "");

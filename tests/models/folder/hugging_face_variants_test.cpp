@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "gradus/models/bert.h"
+#include "gradus/models/data/tokenizers/bpe_tokenizer.h"
+#include "gradus/models/data/tokenizers/wordpiece_tokenizer.h"
 #include "gradus/models/folder/hugging_face/hugging_face.h"
 #include "gradus/models/vit.h"
 #include "tests/models/folder/hugging_face_folders.h"
@@ -58,6 +60,118 @@ TEST_CASE("Hugging Face: default sizes are written as numbers", "[hugging_face]"
   CHECK(
       survives(folder / "gpt2",
                GPT({.vocab = 7, .layers = 1, .heads = 2, .dim = 8, .bias = true, .kv_heads = 2})));
+}
+
+TEST_CASE("Hugging Face: one dropout, one context and the dtype are written under all their keys",
+          "[hugging_face]") {
+  const TemporaryFolder folder;
+  GPT gpt({.vocab = 7, .context = 9, .layers = 1, .heads = 1, .dim = 4, .dropout = 0.25});
+  const auto config_after_saving = [&](const auto& model) {
+    models::save_hugging_face(folder / "x", model);
+    return json_in(folder / "x/config.json");
+  };
+  json config = config_after_saving(gpt);
+  for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) CHECK(config[key] == 0.25);
+  for (const char* key : {"n_positions", "n_ctx"}) CHECK(config[key] == 9);
+  CHECK(config["scale_attn_weights"] == true);
+  CHECK(config["torch_dtype"] == "float32");
+  gpt.to(float64);
+  CHECK(config_after_saving(gpt)["torch_dtype"] == "float64");
+  const std::vector<json> others{
+      config_after_saving(
+          models::Bert({.vocab = 7, .layers = 1, .heads = 1, .dim = 4, .dropout = 0.25})),
+      config_after_saving(
+          models::ViT({.image = 4, .layers = 1, .heads = 1, .dim = 4, .dropout = 0.25}))};
+  for (const json& other : others) {
+    CHECK(other["hidden_dropout_prob"] == 0.25);
+    CHECK(other["attention_probs_dropout_prob"] == 0.25);
+  }
+  CHECK(others[0]["is_decoder"] == false);
+  CHECK(others[1]["qkv_bias"] == true);
+}
+
+TEST_CASE("Hugging Face: activations have several names", "[hugging_face]") {
+  for (const auto& [name, activation] : {std::pair{"gelu_new", Activation::gelu_tanh},
+                                         {"gelu_fast", Activation::gelu_tanh},
+                                         {"gelu_pytorch_tanh", Activation::gelu_tanh},
+                                         {"gelu_python", Activation::gelu},
+                                         {"gelu", Activation::gelu},
+                                         {"swish", Activation::silu},
+                                         {"silu", Activation::silu},
+                                         {"linear", Activation::none},
+                                         {"relu2", Activation::relu_squared}}) {
+    CAPTURE(name);
+    CHECK(config_of({{"model_type", "gpt2"}, {"activation_function", name}}).activation ==
+          activation);
+  }
+}
+
+TEST_CASE("Hugging Face: the options of BERT's tokenizer are kept", "[hugging_face]") {
+  const TemporaryFolder folder;
+  const auto tokenizer = models::WordPieceTokenizer::load_vocab(
+      all_folders + "bert/vocab.txt",
+      {.lower_case = false, .strip_accents = true, .split_cjk = false});
+  const models::Bert model({.vocab = tokenizer.vocab_size(), .layers = 1, .heads = 1, .dim = 4});
+  models::save_hugging_face(folder / "x", model, {.tokenizer = &tokenizer});
+  CHECK(models::load_tokenizer(folder / "x")->to_json() == tokenizer.to_json());
+  CHECK(json_in(folder / "x/config.json")["pad_token_id"] == tokenizer.special("[PAD]"));
+}
+
+TEST_CASE("Hugging Face: the tokens that begin and end a GPT-2's texts", "[hugging_face]") {
+  const TemporaryFolder folder;
+  const auto saved = [&](const models::Tokenizer& tokenizer) {
+    const GPT model({.vocab = tokenizer.vocab_size(), .layers = 1, .heads = 1, .dim = 4});
+    models::save_hugging_face(folder / "x", model, {.tokenizer = &tokenizer});
+    return json_in(folder / "x/config.json");
+  };
+  const auto gpt2 = models::load_tokenizer(all_folders + "gpt2");
+  for (const char* key : {"bos_token_id", "eos_token_id"})
+    CHECK(saved(*gpt2)[key] == gpt2->special("<|endoftext|>"));
+  const json config =
+      saved(models::BPETokenizer::train("abab", {.vocab_size = 258, .special = {"<|a|>"}}));
+  CHECK(config["bos_token_id"].is_null());
+  CHECK(json_in(folder / "x/tokenizer_config.json")["bos_token"].is_null());
+  const auto back = models::load_tokenizer(folder / "x");
+  CHECK(back->special_tokens() == std::vector<std::string>{"<|a|>"});
+}
+
+TEST_CASE("Llama's family: what config.json leaves out is as in transformers", "[hugging_face]") {
+  struct Sizes {
+    const char* type;
+    int64_t vocab, context, hidden, kv_heads, head_dim;
+  };
+  for (const Sizes& s : {Sizes{"llama", 32000, 2048, 11008, 0, 0},
+                         {"mistral", 32000, 131072, 14336, 8, 0},
+                         {"qwen2", 151936, 32768, 22016, 32, 0},
+                         {"qwen3", 151936, 32768, 22016, 32, 128}}) {
+    CAPTURE(s.type);
+    const GPTConfig c = config_of({{"model_type", s.type}});
+    CHECK(c.vocab == s.vocab);
+    CHECK(c.context == s.context);
+    CHECK(c.hidden == s.hidden);
+    CHECK(c.kv_heads == s.kv_heads);
+    CHECK(c.head_dim == s.head_dim);
+    CHECK((c.layers == 32 && c.heads == 32 && c.dim == 4096));
+    CHECK((c.norm_eps == 1e-6 && c.dropout == 0 && !c.tie));
+    CHECK(c.activation == Activation::silu);
+    CHECK(c.rotary == nn::RotaryOptions{.theta = 10000});
+  }
+}
+
+TEST_CASE("Llama's family: without max_window_layers Qwen's first 28 layers have no window",
+          "[hugging_face]") {
+  for (const char* type : {"qwen2", "qwen3"}) {
+    json config{{"model_type", type}, {"num_hidden_layers", 28}, {"use_sliding_window", true}};
+    CHECK(config_of(config).window == 0);
+    config["num_hidden_layers"] = 29;
+    CHECK_THROWS_AS(config_of(config), Error);
+    config.erase("num_hidden_layers");  // 32
+    CHECK_THROWS_AS(config_of(config), Error);
+    config["max_window_layers"] = 31;
+    CHECK_THROWS_AS(config_of(config), Error);
+    config["max_window_layers"] = 32;
+    CHECK(config_of(config).window == 0);
+  }
 }
 
 TEST_CASE("Llama's family: windows that are given but not used", "[hugging_face]") {

@@ -1,6 +1,7 @@
 #include "gradus/models/folder/image_info.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <filesystem>
 
 #include "gradus/core/files/file.h"
@@ -27,6 +28,12 @@ TEST_CASE("images.json: saved and loaded, and refused if damaged", "[folder]") {
   for (const models::ImageInfo& bad : {models::ImageInfo{}, models::ImageInfo{{{0, 0}, {1}}}})
     CHECK_THROWS_WITH(models::save_image_info(dir, bad),
                       Contains("save_image_info: expected a mean and a std for each channel"));
+  for (const double deviation : {0.0, -1.0, double{NAN}, double{INFINITY}})
+    CHECK_THROWS_WITH(models::save_image_info(dir, {{{0, 0}, {1, deviation}}}),
+                      Contains("save_image_info: expected finite means and stds above 0, got 0 "));
+  for (const double mean : {NAN, -INFINITY})
+    CHECK_THROWS_WITH(models::save_image_info(dir, {{{0, mean}, {1, 1}}}),
+                      Contains("save_image_info: expected finite means and stds above 0, got "));
   CHECK(models::load_image_info(dir).stats.std == std::vector<double>{1});  // unchanged
   write_file_atomically(folder / "preprocessor_config.json", "{}");
   CHECK(models::image_info_path(dir) == path);
@@ -39,20 +46,36 @@ TEST_CASE("images.json: saved and loaded, and refused if damaged", "[folder]") {
            {R"({"mean": [1], "std": [1], "classes": [7]})", "classes: expected names, got 7"},
            {R"({"mean": [], "std": [], "classes": []})", "for each channel, got 0 and 0"},
            {R"({"mean": [1, 2], "std": [1], "classes": []})", "got 2 and 1"},
-           {R"({"mean": ["1"], "std": [1], "classes": []})",
-            "mean: expected finite numbers, got \"1\""},
+           {R"({"mean": ["1"], "std": [1], "classes": []})", "mean: expected numbers, got \"1\""},
            {R"({"mean": [1e999], "std": [1], "classes": []})", "number out of range"},
            {R"({"mean": [1], "std": [0], "classes": []})",
-            "std: expected finite numbers above 0, got 0"},
+            ": expected finite means and stds above 0, got 1 and 0"},
            {R"({"mean": [1], "std": [1], "classes": [], "size": 3})",
             "\"size\" is not a known entry"}}) {
     write_file_atomically(path, text);
     CHECK_THROWS_WITH(models::load_image_info(dir), Contains(path) && Contains(why));
   }
   std::filesystem::remove(path);
-  CHECK(models::image_info_path(dir) == folder / "preprocessor_config.json");
-  std::filesystem::remove(folder / "preprocessor_config.json");
+  CHECK(models::image_info_path(dir) == path);
   CHECK_THROWS_WITH(models::load_image_info(dir), Contains(path));
+}
+
+TEST_CASE("the config.json decides which file holds the image information", "[folder]") {
+  const TemporaryFolder folder;
+  const std::string dir = folder / "", ours = folder / "images.json",
+                    theirs = folder / "preprocessor_config.json";
+  models::save_image_info(dir, {{{0}, {1}}, {"a"}});
+  write_file_atomically(theirs, "{}");
+  for (const char* config : {"", R"({"model": "vit"})"}) {
+    if (*config) write_file_atomically(folder / "config.json", config);
+    CHECK(models::image_info_path(dir) == ours);
+    CHECK(models::class_names_path(dir) == ours);
+    CHECK(models::load_image_info(dir).class_names.size() == 1);
+  }
+  write_file_atomically(folder / "config.json", R"({"model_type": "vit"})");
+  CHECK(models::image_info_path(dir) == theirs);
+  CHECK(models::class_names_path(dir) == folder / "config.json");
+  CHECK_THROWS_WITH(models::load_image_info(dir), Contains(theirs + ": image_mean is missing"));
 }
 
 TEST_CASE("preprocessor_config.json: images from 0 to 1, normalised or not", "[folder]") {

@@ -238,6 +238,9 @@ TEST_CASE("Llama's family: a GPT trained here is written in the form that fits",
   refused([](auto& c) { c.qk_norm = c.qkv_bias = true; }, "qwen3 has qkv_bias false");
   refused([](auto& c) { c.logit_cap = 3; }, "has logit_cap 0.0, this model has 3.0");
   refused([](auto& c) { c.bigram = true; }, "has bigram false");
+  refused([](auto& c) { c.value_shortcut = true; }, "has value_shortcut false");
+  refused([](auto& c) { c.embedding_shortcut = true; }, "has embedding_shortcut false");
+  refused([](auto& c) { c.token_shift = true; }, "has token_shift false");
   refused([](auto& c) { c.positions = models::Positions::learned; }, "gpt2 has gated false");
 }
 

@@ -42,7 +42,10 @@ TEST_CASE("text.json: what it must hold", "[hugging_face]") {
   CHECK(refused(R"({"eos_token_id": [1, "b"]})") ==
         R"(eos_token_id: expected a token's id or an array of them, got [1,"b"])");
   CHECK(refused(R"({"pad_token": 7})") == "pad_token: expected a string, got 7");
-  CHECK(refused(R"({"chat_template": ["x"]})") == "accepted");
+  CHECK(refused(R"({"chat_template": ["x"]})") ==
+        "chat_template: expected a string, or an array with a template named \"default\", got "
+        "[\"x\"]");
+  CHECK(refused(R"({"chat_template": 7})") == "accepted");
   CHECK(models::load_text_info(folder / "") == models::TextInfo());
 }
 
@@ -52,6 +55,10 @@ TEST_CASE("a Hugging Face folder's chat_template.jinja replaces the template in 
   write_file_atomically(folder / "config.json", R"({"model_type": "gpt2", "pad_token_id": 3})");
   write_file_atomically(folder / "tokenizer_config.json", R"({"chat_template": "old"})");
   CHECK(models::load_text_info(folder / "").chat_template == "old");
+  write_file_atomically(folder / "tokenizer_config.json",
+                        R"({"chat_template": [{"name": "tools", "template": "x"},
+                                              {"name": "default", "template": "named"}]})");
+  CHECK(models::load_text_info(folder / "").chat_template == "named");
   write_file_atomically(folder / "chat_template.jinja", "new");
   CHECK(models::load_text_info(folder / "").chat_template == "new");
   const std::map<std::string, std::vector<int64_t>> ids{{"pad_token_id", {3}}};

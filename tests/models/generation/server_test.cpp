@@ -112,6 +112,52 @@ TEST_CASE("requests join and leave a server between tokens", "[server]") {
   CHECK_THROWS_WITH(models::generate_all(*model, {{1}}, {}), Contains("got 0 for 1"));
 }
 
+TEST_CASE("a running request that is cancelled leaves the others' texts alone", "[server]") {
+  const size_t cancelled = GENERATE(0, 1, 2);
+  const auto model = random_model(forms()[3]);
+  Server server(*model, 3);
+  const auto options = [](size_t i) {
+    return models::GenerateOptions{.tokens = 15, .seed = i};  // more than the context holds
+  };
+  const std::vector<Tokens> prompts{{1, 2}, {3}, {4, 5, 6}};
+  for (size_t i = 0; i < 3; ++i) server.add(prompts[i], options(i));
+  server.step(), server.step();
+  REQUIRE(server.running() == 3);
+  server.cancel(static_cast<int64_t>(cancelled));
+  CHECK(server.running() == 2);
+  while (server.step()) continue;
+  for (size_t i = 0; i < 3; ++i)
+    if (i != cancelled)
+      CHECK(server.take(static_cast<int64_t>(i)) ==
+            models::generate(*model, prompts[i], options(i)));
+}
+
+TEST_CASE("a full context of one token, or of an odd number, is read again from its half",
+          "[server]") {
+  const int64_t context = GENERATE(1, 5);
+  models::GPTConfig config = forms()[0];
+  config.context = context;
+  const auto model = random_model(config);
+  Tokens text{3};
+  {
+    const NoGrad no_grad;
+    int64_t first = 0;  // of the tokens read
+    for (int i = 0; i < 20; ++i) {
+      if (std::ssize(text) - first > context)
+        first = std::ssize(text) - std::max<int64_t>(context / 2, 1);
+      const Tokens read(text.begin() + first, text.end());
+      const Tensor logits = (*model)(from_data(read, {1, std::ssize(read)}));
+      text.push_back(argmax(logits[0].select(0, -1), 0).item<int64_t>());
+    }
+  }
+  const models::GenerateOptions greedy{.tokens = 20, .sampling = {.temperature = 0}};
+  const Tokens expected(text.begin() + 1, text.end());
+  CHECK(models::generate(*model, {3}, greedy) == expected);
+  const std::vector<Tokens> prompts(2, Tokens{3});
+  CHECK(models::generate_all(*model, prompts, {greedy, greedy}) ==
+        std::vector<Tokens>{expected, expected});
+}
+
 TEST_CASE("a server's functions are called for each token", "[server]") {
   const auto model = random_model(forms()[0]);
   const Tokens alone = models::generate(*model, {3}, {.tokens = 8, .seed = 1});
@@ -169,7 +215,7 @@ TEST_CASE("positions of packed examples are checked", "[server]") {
   using gradus::testing::error_of;
   CHECK(error_of(logits(row({0, 1, 2}))) == "");
   CHECK(error_of(logits(row({1, 2, 3}))) ==
-        "positions count an example's tokens from 0: expected 0 or 0, got 1");
+        "same_example: positions count an example's tokens from 0: expected 0 or 0, got 1");
   CHECK(error_of(logits(row({0, 2, 3}))).ends_with("expected 0 or 1, got 2"));
   CHECK(error_of(logits(row({0, 1}))).starts_with("same_example: expected positions"));
   CHECK(error_of(logits(zeros({1, 3}))).starts_with("same_example: expected positions"));
@@ -213,6 +259,10 @@ TEST_CASE("memory that no token has written does not reach a server's logits", "
   CHECK_THROWS_WITH(decoder.next_logits(zeros({3, 2}, int64)),
                     Contains("expected one token per sequence"));
   CHECK_THROWS_WITH(decoder.remove_row(3), Contains("expected a row below 3, got 3"));
+  decoder.remove_row(1);
+  CHECK_THROWS_WITH(decoder.remove_row(-1), Contains("expected a row below 2, got -1"));
+  const auto other = random_model(forms()[0]);
+  CHECK_THROWS_WITH(decoder.add_row(other->decoder()), "GPT: expected a decoder of the same model");
 }
 
 TEST_CASE("a text's logits have the same bits in a batch as alone", "[server][fused]") {
