@@ -141,9 +141,11 @@ flags = -std=c++20 $(march) $(wide) -fopenmp -fno-math-errno \
   -fPIC -fno-semantic-interposition -fvisibility-inlines-hidden \
   -Wall -Wextra -Wpedantic $(remarks) \
   $(if $(filter-out 0,$(WERROR)),-Werror) $(if $(filter-out 0,$(DEBUG)),-g -D_GLIBCXX_ASSERTIONS) \
-  $(if $(SANITIZE),-g -fno-omit-frame-pointer $(sanitize))
-# With sanitizers g++ warns of std::function's members by mistake.
-sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all \
+  $(if $(SANITIZE),-g1 -fno-omit-frame-pointer $(sanitize))
+# UndefinedBehaviorSanitizer's checks of pointers would take half of the time to compile, and AddressSanitizer
+# checks each access anyway. With sanitizers g++ warns of std::function's members by mistake.
+unchecked := $(if $(findstring address,$(SANITIZE)),-fno-sanitize=pointer-overflow$(comma)null)
+sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all $(unchecked) \
   $(if $(findstring g++,$(compiler)),$(if $(findstring clang,$(compiler)),,-Wno-maybe-uninitialized)))
 
 # Most tests have no loops worth optimising: compile them fast instead, with Catch2 and the standard library
@@ -176,8 +178,9 @@ includes = -Ibuild/include $(if $(filter core/kernels/products/blas.cpp,$(1)),$(
 # Fuzzers follow coverage of the code that reads files. Coverage of kernels would double the time of the tests.
 uncounted = $(if $(findstring fuzzer,$(SANITIZE)),$(if $(filter $(computes),$(1)),-fno-sanitize=fuzzer-no-link))
 
-# In the tests themselves UndefinedBehaviorSanitizer would take a third of the time to compile them.
-no_ubsan = $(if $(SANITIZE),$(if $(quick),-fno-sanitize=undefined))
+# In the tests themselves UndefinedBehaviorSanitizer would take a third of the time to compile them. Kernels would
+# take ten times as long to run.
+no_ubsan = $(if $(SANITIZE),$(if $(quick)$(filter core/kernels/%,$(1)),-fno-sanitize=undefined))
 
 # gcov counts what the library does, not the tests.
 counters := $(if $(filter-out 0,$(COVERAGE)),--coverage)
