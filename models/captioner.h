@@ -12,8 +12,8 @@ namespace gradus::models {
 
 struct CaptionerConfig {
   int64_t vocab = 0;                   ///< vocabulary size; required
-  int64_t context = 16;                ///< maximum length of a caption, counting [START] but not
-                                       ///< [END]
+  int64_t context = 16;                ///< maximum length of a caption in tokens, counting [START]
+                                       ///< but not [END]
   int64_t image = 32;                  ///< height and width of an image
   int64_t channels = 3;                ///< channels of an image, for example 3 for RGB
   int64_t filters = 32;                ///< filters of the first convolution; the number doubles at

@@ -85,7 +85,7 @@ struct SamplingOptions {
   double min_p = 0;
   /// For tokens that occur in the text, including the prompt, divides positive logits by this
   /// number and multiplies negative logits by it. A number above 1 lowers these logits; 1 changes
-  /// nothing. Keskar et al. 2019, arXiv 1909.05858, section 4.1.
+  /// nothing. Must be above 0 and finite. Keskar et al. 2019, arXiv 1909.05858, section 4.1.
   double repetition_penalty = 1;
   /// Pairs of a token id and a number to add to its logit. -infinity excludes the token.
   std::vector<std::pair<int64_t, double>> logit_bias = {};

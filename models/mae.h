@@ -21,8 +21,9 @@ struct MAEConfig {
   int64_t decoder_dim = 32;            ///< embedding size of the decoder
   double mask_ratio = 0.75;            ///< fraction of patches that are hidden; at least one patch
                                        ///< must be hidden and one visible
-  bool normalise = true;               ///< normalise each target patch: (pixels - mean) / standard
-                                       ///< deviation; requires patches of more than one value
+  bool normalise = true;               ///< normalise each target patch: (pixels - mean) / sqrt(var
+                                       ///< + 1e-6), with the unbiased variance; requires patches
+                                       ///< of more than one value
 
   /// Returns the number of hidden patches per image: round(mask_ratio * encoder.patches()).
   int64_t hidden() const;

@@ -23,12 +23,14 @@ inline auto sinusoidal_table(int64_t length, int64_t dim) {
 /// `high_turns` times is unchanged. Frequencies in between are interpolated (Llama Team 2024, arXiv
 /// 2407.21783).
 struct RotaryOptions {
-  double theta = 1e4;              ///< before scaling, pair i of `dim` features rotates by
-                                   ///< theta^(-2i/dim) radians per token
-  double factor = 1;               ///< divides the slowest frequencies; 1 means no scaling
-  double low_turns = 1;            ///< pairs with fewer rotations are slowed by the whole factor
-  double high_turns = 4;           ///< pairs with more rotations are unchanged
-  int64_t trained_context = 8192;  ///< number of tokens within which rotations are counted
+  double theta = 1e4;     ///< before scaling, pair i of `dim` features rotates by
+                          ///< theta^(-2i/dim) radians per token
+  double factor = 1;      ///< divides the slowest frequencies; 1 means no scaling
+  double low_turns = 1;   ///< pairs with fewer rotations are slowed by the whole factor
+  double high_turns = 4;  ///< pairs with more rotations are unchanged
+  /// Length of the contexts in training, in tokens: low_turns and high_turns count full turns within
+  /// this length.
+  int64_t trained_context = 8192;
   bool operator==(const RotaryOptions&) const = default;
 };
 /// Returns the sines and cosines for rotary(), (length, dim) in float32 or float64, in the order of

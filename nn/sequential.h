@@ -1,5 +1,6 @@
 #pragma once
-// Layers applied one after the other.
+// Layers applied one after the other, and stacks of layers whose activations backward can
+// recompute.
 
 #include <algorithm>
 #include <optional>

@@ -63,9 +63,10 @@ class Optimizer {
   /// has changed since its state was allocated, or if the optimiser rejects a gradient (Muon
   /// rejects NaN and infinity).
   double step(const StepOptions& options = {});
-  /// Clears the gradients of all parameters.
+  /// Clears the gradients of all parameters: grad() is then undefined.
   void zero_grad();
-  /// Returns all parameters, in the order given.
+  /// Returns all parameters, in the order given. A CombinedOptimizer returns those of its first
+  /// optimiser first.
   virtual std::vector<Tensor> parameters() const = 0;
 
   virtual double lr() const = 0;  ///< learning rate, without the groups' lr_scale

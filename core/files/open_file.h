@@ -14,7 +14,7 @@ namespace gradus::internal {
 /// buffered and closes the file, but ignores errors: call sync() first to see them.
 class File {
  public:
-  /// Opens the file with the `flags` of open(2), such as O_RDONLY.
+  /// Opens the file with the `flags` of open(2): for reading with O_RDONLY, else only for writing.
   File(std::string context, const std::string& path, int flags);
   ~File();
   File(const File&) = delete;

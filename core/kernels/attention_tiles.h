@@ -1,6 +1,6 @@
 #pragma once
-// Helpers of both the forward and the backward pass of attention: scratch memory, sums in rows of
-// whole vectors, and masks.
+// Helpers that the forward and the backward pass of attention share: scratch memory, sums in rows
+// that are padded to whole vectors, tiles of scores, and masks.
 
 #include "gradus/core/kernels/attention.h"
 #include "gradus/core/kernels/attention_operands.h"

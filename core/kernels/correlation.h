@@ -53,9 +53,9 @@ struct WindowBlock {
   int64_t count, begins[most], targets[most];
 };
 
-/// The windows over some planes of an image, combined from one sweep per axis. A plane is a channel
-/// or, in Correlation with Pairs, two channels. Windows and taps are numbered in the order (y, x),
-/// places in the order (plane, y, x).
+/// The windows over some padded planes of an image: each window of y's AxisSweep combined with each
+/// of x's. A plane is one channel or, in Correlation<Pair>, two channels, whose scalars share a
+/// Pair. Windows and taps are numbered row by row, `places` plane by plane and then row by row.
 struct Sweep {
   const Planes planes;
   const AxisSweep y, x;

@@ -149,7 +149,7 @@ template <class... Floats>
 
 }  // namespace detail
 
-/// Returns e^x within 1 ulp (0.89), and 0 where e^x is denormal.
+/// Returns e^x within 1 ulp (measured: 0.89), and 0 where e^x is denormal.
 [[gnu::always_inline]] inline float exp(float x) {
   using namespace detail;
   float y = exp_in_range(x);
@@ -158,7 +158,7 @@ template <class... Floats>
 }
 inline double exp(double x) { return std::exp(x); }
 
-/// Returns the natural logarithm within 1 ulp (0.86); -infinity for x = 0, NaN for x < 0.
+/// Returns the natural logarithm within 1 ulp (measured: 0.86); -infinity for x = 0, NaN for x < 0.
 [[gnu::always_inline]] inline float log(float x) {
   using namespace detail;
   // x = 2^n (1 + f) with 1 + f in [sqrt(1/2), sqrt(2))
@@ -173,7 +173,7 @@ inline double exp(double x) { return std::exp(x); }
 }
 inline double log(double x) { return std::log(x); }
 
-/// Returns log(1 + x) within 2 ulp (1.26); -infinity for x = -1, NaN for x < -1.
+/// Returns log(1 + x) within 2 ulp (measured: 1.26); -infinity for x = -1, NaN for x < -1.
 [[gnu::always_inline]] inline float log1p(float x) {
   using namespace detail;
   // Near 0, this is the polynomial of add_log1p. Elsewhere it is log(u + lost) = log u + lost / u,
@@ -186,7 +186,7 @@ inline double log(double x) { return std::log(x); }
 }
 inline double log1p(double x) { return std::log1p(x); }
 
-/// Returns e^x - 1 within 2 ulp (1.48).
+/// Returns e^x - 1 within 2 ulp (measured: 1.48).
 [[gnu::always_inline]] inline float expm1(float x) {
   using namespace detail;
   // With x = n log 2 + r as in exp, e^x - 1 = 2^n (e^r - 1) + (2^n - 1). Half of each term is
@@ -210,7 +210,7 @@ inline double expm1(double x) { return std::expm1(x); }
 }
 inline double elu(double x, double alpha) { return x > 0 ? x : alpha * std::expm1(x); }
 
-/// Returns the hyperbolic tangent within 2 ulp (1.50).
+/// Returns the hyperbolic tangent within 2 ulp (measured: 1.50).
 [[gnu::always_inline]] inline float tanh(float x) {
   using namespace detail;
   // With a = |x| and 2a = n log 2 + 2r: tanh a = e / (e + 1), where e = (exp(2a) - 1) / 2 =
@@ -234,7 +234,7 @@ inline double elu(double x, double alpha) { return x > 0 ? x : alpha * std::expm
 }
 inline double tanh(double x) { return std::tanh(x); }
 
-/// Returns the error function within 3 ulp (2.97); 1 for x >= 3.923.
+/// Returns the error function within 3 ulp (measured: 2.97); 1 for x >= 3.923.
 [[gnu::always_inline]] inline float erf(float x) {
   using namespace detail;
   float a = absolute(x);
@@ -248,13 +248,13 @@ inline double tanh(double x) { return std::tanh(x); }
 }
 inline double erf(double x) { return std::erf(x); }
 
-/// Returns 1 / (1 + e^-x) within 3 ulp (2.49).
+/// Returns 1 / (1 + e^-x) within 3 ulp (measured: 2.49).
 template <class T>
 [[gnu::always_inline]] inline T sigmoid(T x) {
   return T{1} / (T{1} + exp(-x));
 }
 
-/// Returns log(1 + e^x) within 3 ulp (2.34).
+/// Returns log(1 + e^x) within 3 ulp (measured: 2.34).
 [[gnu::always_inline]] inline float softplus(float x) {
   using namespace detail;
   // The result is max(x, 0) + log(1 + e) with e = exp(-|x|). If 1 + e exceeds sqrt(2), it is halved
@@ -266,12 +266,12 @@ template <class T>
 }
 inline double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
-/// Returns sin x within 2 ulp (1.54) for |x| <= 1e5, and +0 for x = -0. The error grows with |x|.
-/// For |x| >= 6.5e6 the result is meaningless: use std::sin there.
+/// Returns sin x within 2 ulp (measured: 1.54) for |x| <= 1e5, and +0 for x = -0. The error grows
+/// with |x|. For |x| >= 6.5e6 the result is meaningless: use std::sin there.
 [[gnu::always_inline]] inline float sin(float x) { return detail::sin_from(x, 0); }
 inline double sin(double x) { return std::sin(x); }
 
-/// Returns cos x within 2 ulp (1.54) for |x| <= 1e5. For larger |x|, see sin above.
+/// Returns cos x within 2 ulp (measured: 1.54) for |x| <= 1e5. For larger |x|, see sin above.
 [[gnu::always_inline]] inline float cos(float x) { return detail::sin_from(x, 1); }
 inline double cos(double x) { return std::cos(x); }
 

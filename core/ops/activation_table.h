@@ -19,7 +19,7 @@ using kernel::ValueAndSlope;
 // gradient(dy, y) accepts scalars and tensors. Otherwise the op saves its input x, and
 // gradient(dy, x) accepts tensors only.
 
-/// y = x, for Activation::none. It has no name because it is not an op.
+/// y = x, for Activation::none. It has no member `name`, because no op computes it.
 struct Identity {
   static constexpr bool from_output = true;
   template <class T>

@@ -34,8 +34,9 @@ Tensor contrastive_cross_entropy(const Tensor& queries, const Tensor& keys, cons
                                  const ContrastiveOptions& options = {});
 
 /// Returns NT-Xent: InfoNCE where rows i and i + N of z (2N, D) are two views of example i. Each
-/// row is a query. Its keys are all other rows, and its own key is the other view of its example.
-/// Throws Error if N < 2. Chen et al. 2020 (SimCLR), arXiv 2002.05709, equation 1.
+/// row is a query, and its keys are all other rows: the other view of its example is the positive,
+/// the remaining 2N - 2 rows are the negatives. Throws Error if the number of rows is odd or N < 2.
+/// Chen et al. 2020 (SimCLR), arXiv 2002.05709, equation 1.
 Tensor nt_xent(const Tensor& z, const ContrastiveOptions& options = {});
 /// Returns nt_xent of a and b, both (N, D), where a_i and b_i are the two views of example i.
 Tensor nt_xent(const Tensor& a, const Tensor& b, const ContrastiveOptions& options = {});

@@ -25,8 +25,8 @@ Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
 ///@}
 ///@{
-/// Returns the index of the maximum (minimum) along dim, int64: the indices that max and min
-/// return. Throws Error in the cases of max and min.
+/// Returns the index of the first maximum (minimum) along dim, int64. If there is a NaN, returns
+/// the index of the first NaN. Throws Error if the axis is empty but the result is not.
 Tensor argmax(const Tensor& x, Axis dim, KeepDim keep = false);
 Tensor argmin(const Tensor& x, Axis dim, KeepDim keep = false);
 ///@}

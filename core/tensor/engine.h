@@ -63,9 +63,10 @@ class Engine {
   /// Returns the tensor in which gradients along `edge` are summed. If there is no sum, the result
   /// is null or points to an undefined tensor.
   Tensor* sum_at(const Edge& edge);
-  /// Returns whether a rule may add directly to `sum`, the tensor in which the gradient of its op's
-  /// input `input` is summed. Always true, except in anomaly mode: then true if `sum` is finite,
-  /// and the engine checks `sum` again after the rule has run.
+  /// Returns whether the running rule may add to `sum` in place. `sum` holds the gradients summed
+  /// so far for input number `input` of the rule's op. Outside anomaly mode, returns true. In
+  /// anomaly mode, returns whether `sum` is finite. If it is, the engine checks it again after the
+  /// rule has run, unless the rule's incoming gradients were not finite.
   bool may_write(int input, const Tensor& sum);
   void add_to(Tensor& sum, Tensor gradient);
   void accumulate_into(TensorImpl& tensor, Tensor gradient);  // into tensor.grad

@@ -12,8 +12,9 @@ namespace gradus {
 /// flush().
 class EventLog {
  public:
-  /// The file's name. TensorBoard reads the files whose names contain "tfevents".
+  /// The name to give the file: TensorBoard reads only files whose names contain "tfevents".
   static constexpr const char* file_name = "events.out.tfevents.gradus";
+  /// `path` is the path of the file, such as FOLDER/file_name. flush() writes to it.
   explicit EventLog(std::string path) : path_(std::move(path)) {}
 
   /// Prepares the file for a run that is resumed at `step`: removes the first record that is after

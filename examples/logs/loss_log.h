@@ -50,7 +50,7 @@ class LossLog {
   int64_t last_step() const { return rows_.empty() ? -1 : rows_.back().step; }
   /// Returns the last row. Must not be called if there are no rows.
   const Row& last() const { return rows_.back(); }
-  /// Formats a number as in loss.csv.
+  /// Formats a number with 7 significant digits, as in loss.csv.
   static std::string number(double number);
   /// Returns the number of rows with a step after `step`.
   int64_t rows_after(int64_t step) const;

@@ -39,9 +39,11 @@ class RunView {
   /// Drops from page.jsonl the samples and statistics that read() left out. Call after read().
   void rewrite() const;
 
-  /// Returns JSON {"name", "note", "more", "generation", "next", "events"}: at most `most` events
-  /// from the cursor "GENERATION:INDEX" on, and the next cursor. If the cursor has another
-  /// generation, starts at the first event. "more" tells whether further events follow.
+  /// Returns a page of at most `most` events as JSON {"name", "note", "more", "generation", "next",
+  /// "events"}. `cursor` is "GENERATION:INDEX", the "next" of the previous page. The generation
+  /// changes when events are replaced or renumbered: a cursor of another generation, like "", starts
+  /// at the first event. "name" is the folder, "note" a warning from refresh() or "", and "more"
+  /// tells whether further events follow.
   std::string since(const std::string& cursor, size_t most) const;
 
  private:

@@ -67,7 +67,7 @@ class TokenText {
  private:
   const models::Tokenizer& tokenizer_;
   std::vector<int64_t> ids_;
-  size_t length_ = 0;  // length of the text of ids_
+  size_t length_ = 0;  // bytes in the text of ids_
 };
 
 /// Writes a text, which may contain NUL bytes, to stdout, and flushes stdout.

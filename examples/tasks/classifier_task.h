@@ -24,8 +24,9 @@ inline void add_flags(Flags& flags, ClassifierOptions& o) {
 }
 
 /// A task that trains a Model, which maps images (B, C, H, W) to logits (B, classes). The fields
-/// `image` (height and width), `channels` and `classes` of the model's configuration are set from
-/// the data. A program derives a class that adds info().
+/// `image` (height and width), `channels` and `classes` of the model's configuration, and a `patch`
+/// of 0, are set from the data. Throws Error unless the images are square, or if the run starts
+/// from a model with other class names. A program derives a class that adds info().
 template <class Model>
 class ClassifierTask : public ImageTask {
  public:

@@ -68,7 +68,8 @@ class Task {
   virtual nn::Module& model() = 0;
   virtual TaskInfo info() const = 0;
 
-  /// Called once, after the weights of --init-from and before those of a checkpoint are loaded.
+  /// Prepares the model for training, for example by adding low-rank updates. Called once, when the
+  /// weights of --init-from have been loaded, but those of a checkpoint have not.
   virtual void begin() {}
   /// Returns the mean loss of batch number `index` of a step, both counted from 0. The loss depends
   /// only on step, index, the seed, the weights and the thread's random state. A resumed run

@@ -84,9 +84,11 @@ struct TrainProgram {
   std::function<std::unique_ptr<Task>()> make_task;
 };
 
-/// Parses the command line and trains: starts a run or resumes the run in --out. With --eval-only,
-/// only evaluates a model. Returns the exit status of the process: 0, or 130 if interrupted. On
-/// failure throws Error; with several ranks, one rank throws it and the others return 1.
+/// Parses the command line and trains: starts a run or, with --resume, continues the run in --out.
+/// With --eval-only, only evaluates the run in --out or the model in --init-from. With --help, only
+/// prints the help. Returns the exit status of the process: 0, or 130 if interrupted. On failure
+/// throws Error; with several ranks, one rank throws it and the others return 1. If the ranks
+/// cannot be connected, each of them may throw.
 int run_training(int argc, char** argv, Flags& flags, TrainOptions& options,
                  const TrainProgram& program);
 

@@ -220,10 +220,11 @@ typedef struct gradus_generate_options {
 /// Sets all options to their defaults: 100 new tokens, temperature 1, a choice among all tokens,
 /// seed 0, no stop token.
 int gradus_generate_defaults(gradus_generate_options* options);
-/// Continues the prompt of `count` >= 1 token ids and calls on_token with each new token. If
-/// on_token returns a value other than 0, the text ends there. on_token must not throw or leave by
-/// longjmp. If `options` is null, the defaults are used. The module must be a GPT or a model of
-/// Llama's family that gradus_load returned.
+/// Continues the prompt of `count` >= 1 token ids and calls on_token with `context` and each new
+/// token. If on_token returns a value other than 0, the text ends after that token. on_token must
+/// not throw or leave by longjmp. If the prompt is longer than the model's context, only its end is
+/// read. If `options` is null, the defaults are used. The module must be a GPT or a model of
+/// Llama's family that gradus_load returned. An error may occur after some calls of on_token.
 int gradus_generate(const gradus_module* module, const int64_t* prompt, int64_t count,
                     const gradus_generate_options* options,
                     int (*on_token)(void* context, int64_t token), void* context);

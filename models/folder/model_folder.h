@@ -51,11 +51,13 @@ void expect_kind(const std::string& dir, const std::string& kind);
 void read_config(const std::string& dir, const std::string& kind, const Fields& config);
 struct LoadOptions {
   /// Accept a Hugging Face folder that lacks layers above the encoder: BERT's pooler, and the heads
-  /// of BERT and ViT. A new model initialises these layers; an existing model keeps its own. If
-  /// new_heads is false, a missing layer throws Error, with three exceptions for a BertClassifier:
+  /// of BERT and ViT. A new model initialises these layers; an existing model keeps its own. A head
+  /// of another shape (another number of classes) still throws Error. If new_heads is false, a
+  /// missing layer throws Error, with three exceptions for a BertClassifier:
   /// - the pre-training heads of its encoder may always be missing;
   /// - its own head may be missing if the folder does not contain a classifier;
   /// - its pooler may be missing if the folder does not contain a classifier of whole texts.
+  /// What a folder contains is told by "architectures" in its config.json.
   bool new_heads = false;
 };
 /// Creates a module by make(), converts it to the dtype of DIR's weights (float32 for F16 and

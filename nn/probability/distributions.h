@@ -3,11 +3,12 @@
 //
 // shape() is the shape of the parameters, for Categorical without the axis of classes. Samples have
 // shape sample_shape + shape(), where + concatenates shapes. sample() draws from the calling
-// thread's generator and has no gradient. log_prob accepts values that broadcast with shape().
-// log_prob, entropy and kl are differentiable. Where a probability is 0 or 1, these three return
-// limits (0 log 0 is 0), never NaN. Infinite terms of kl contribute no gradient. All functions
-// throw Error if parameters or values are outside their domain or have a wrong dtype, or if shapes
-// do not broadcast.
+// thread's generator and has no gradient. log_prob accepts values that broadcast with shape(), and
+// returns the shape to which both broadcast. entropy returns shape(). log_prob, entropy and kl are
+// differentiable. Where a probability is 0 or 1, these three return their limits (0 log 0 is 0),
+// not NaN. Infinite terms of kl contribute no gradient. Infinite parameters or values of a Normal
+// are accepted, but may give NaN. All functions throw Error if parameters or values are outside
+// their domain or have a wrong dtype, or if shapes do not broadcast.
 
 #include "gradus/core/tensor/tensor.h"
 

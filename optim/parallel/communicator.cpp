@@ -97,7 +97,8 @@ class LocalCommunicator : public Communicator {
 
 std::vector<std::unique_ptr<Communicator>> local_communicators(int size, double deadline_seconds) {
   core::check(size >= 1, "local_communicators: expected at least 1 rank, got ", size);
-  core::check(deadline_seconds > 0, "local_communicators: expected a deadline > 0 s, got ",
+  core::check(deadline_seconds > 0 && deadline_seconds <= 1e9,
+              "local_communicators: expected a deadline above 0 and up to 1e9 s, got ",
               deadline_seconds);
   const auto board = std::make_shared<Board>(static_cast<size_t>(size));
   std::vector<std::unique_ptr<Communicator>> all;

@@ -337,7 +337,9 @@ TEST_CASE("Communicator: all_gather and broadcast", "[data_parallel]") {
   CHECK_THROWS_WITH(optim::local_communicators(0),
                     "local_communicators: expected at least 1 rank, got 0");
   CHECK_THROWS_WITH(optim::local_communicators(2, 0),
-                    "local_communicators: expected a deadline > 0 s, got 0");
+                    "local_communicators: expected a deadline above 0 and up to 1e9 s, got 0");
+  CHECK_THROWS_WITH(optim::local_communicators(1, INFINITY),
+                    Catch::Contains("up to 1e9 s, got inf"));
 }
 
 TEST_CASE("Communicator: refuses data of another size than expected", "[data_parallel]") {

@@ -82,7 +82,8 @@ struct Program {
   bool split = false;  ///< whether tensors are so large that parallel loops are split
   std::vector<Step> steps = {};
   std::vector<Ref> outputs = {};  ///< the loss is the sum of all elements of the outputs that
-                                  ///< require grad, each element times a constant
+                                  ///< require grad, each multiplied by a fixed random factor of
+                                  ///< its own
 
   int ops() const;  ///< number of steps that are not leaves
 };

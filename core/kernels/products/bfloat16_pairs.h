@@ -74,7 +74,8 @@ float dot_rounded(int64_t n, const float* x, const float* y);
 }  // namespace detail
 }  // namespace gradus::kernel
 
-// Without bfloat16 instructions, nothing calls the functions of `detail` above.
+// Only builds with AVX512-BF16 and AVX512-BW define the functions that `detail` declares above. In
+// other builds nothing calls them, because can_round is false.
 #if defined(__AVX512BF16__) && defined(__AVX512BW__)
 #include <immintrin.h>
 

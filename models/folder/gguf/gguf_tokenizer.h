@@ -17,11 +17,12 @@ enum TokenType { normal = 1, unknown_token, control, user_defined, unused, byte 
 /// Returns the key "tokenizer.ggml.KEY" of the metadata.
 std::string in_ggml(const char* key);
 
-/// A vocabulary as the metadata describe it.
+/// The vocabulary in the metadata of a GGUF file. read_vocabulary() leaves `pre` and `merges` empty.
 struct Vocabulary {
-  std::string model, pre = {};  // tokenizer.ggml.model and tokenizer.ggml.pre
-  std::vector<std::string> tokens = {}, merges = {};
-  std::vector<int> types = {};
+  std::string model, pre = {};           // tokenizer.ggml.model and tokenizer.ggml.pre
+  std::vector<std::string> tokens = {};  // tokenizer.ggml.tokens, by id
+  std::vector<std::string> merges = {};  // tokenizer.ggml.merges
+  std::vector<int> types = {};           // tokenizer.ggml.token_type: a TokenType per token
 
   void add(std::string token, TokenType type) {
     tokens.push_back(std::move(token));

@@ -40,10 +40,10 @@ HeadLayout head_layout(const HuggingFaceConfig& config);
 /// Returns the default name of class i: LABEL_i.
 std::string default_class_name(size_t i);
 
-/// Returns the config.json for one of our models. If class_names is empty, the classes are named
-/// LABEL_0, LABEL_1, and so on. If the model has no classes, class_names is ignored. Throws Error
-/// on options that Hugging Face's model does not support, and if there are names but not one for
-/// each class.
+/// Returns the config.json for one of our models, from its kind and fields. If class_names is
+/// empty, the classes are named LABEL_0, LABEL_1, and so on. If the model has no classes,
+/// class_names is ignored. Throws Error if Hugging Face has no such model or does not support an
+/// option, and if there are names but not one for each class.
 nlohmann::ordered_json make_hugging_face_config(const std::string& kind, const Fields& fields,
                                                 const std::vector<std::string>& class_names);
 

@@ -56,8 +56,9 @@ struct HuggingFaceModel {
   std::vector<std::pair<const char*, const char*>> fixed;
   std::vector<HuggingFaceLayer> layers;
   std::vector<HuggingFaceLayer> unprefixed;  ///< layers whose names never get the prefix
-  std::vector<std::pair<const char*, const char*>> tied;  ///< names of a copy and of the tensor
-                                                          ///< that it copies
+  /// Tied tensors: the name of the duplicate, which is not written, and of the tensor kept, both
+  /// without the prefix. In a model with its own head, "lm_head.weight" is not a duplicate.
+  std::vector<std::pair<const char*, const char*>> tied;
   std::vector<const char*> ignored;           ///< names of tensors that loading does not read
   std::vector<const char*> unsupported = {};  ///< names of tensors that our model lacks, but that
                                               ///< loading would ignore as parts of a head;
@@ -86,7 +87,8 @@ bool is_hugging_face_config(const nlohmann::json& config);
 /// Throws Error, naming the file, if it is not JSON.
 std::optional<HuggingFaceConfig> find_hugging_face_config(const std::string& dir);
 
-/// Returns the table of a configuration's model. Throws Error, naming the file, if there is none.
+/// Returns the HuggingFaceModel whose `type` is the configuration's model_type. Throws Error,
+/// naming the file, if there is none.
 const HuggingFaceModel& hugging_face_model(const HuggingFaceConfig& config);
 /// Returns the table for our models of kind `kind`. For kind "gpt", the fields decide between gpt2,
 /// llama, mistral, qwen2 and qwen3. Throws Error if there is no table.
