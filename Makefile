@@ -76,6 +76,8 @@ PROGRAM_SRC := $(sort $(wildcard examples/*.cpp))
 # The longest come first: make test runs them in this order.
 test_rooms := ops programs models data core nn optim
 test_files := $(foreach room,$(or $(ROOM),$(test_rooms)),$(wildcard tests/$(room)/*.cpp tests/$(room)/*/*.cpp))
+# Tests are selected by the names of their files.
+$(if $(filter-out $(words $(sort $(notdir $(test_files)))),$(words $(test_files))),$(error two test files have the same name))
 TEST_SRC := $(wildcard tests/support/*.cpp) $(sort $(if $(TESTS), \
   $(foreach test,$(TESTS),$(or $(filter %/$(test).cpp,$(test_files)),$(error no test file $(test)))),$(test_files)))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/*.cpp))
@@ -141,7 +143,7 @@ flags = -std=c++20 $(march) $(wide) -fopenmp -fno-math-errno \
   -fPIC -fno-semantic-interposition -fvisibility-inlines-hidden \
   -Wall -Wextra -Wpedantic $(remarks) \
   $(if $(filter-out 0,$(WERROR)),-Werror) $(if $(filter-out 0,$(DEBUG)),-g -D_GLIBCXX_ASSERTIONS) \
-  $(if $(SANITIZE),-g1 -fno-omit-frame-pointer $(sanitize))
+  $(if $(SANITIZE),$(if $(filter-out 0,$(DEBUG)),,-g1) -fno-omit-frame-pointer $(sanitize))
 # UndefinedBehaviorSanitizer's checks of pointers would take half of the time to compile, and AddressSanitizer
 # checks each access anyway. With sanitizers g++ warns of std::function's members by mistake.
 unchecked := $(if $(findstring address,$(SANITIZE)),-fno-sanitize=pointer-overflow$(comma)null)

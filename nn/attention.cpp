@@ -32,7 +32,8 @@ MultiHeadAttentionOptions resolve(int64_t dim, MultiHeadAttentionOptions o) {
   check(o.rotary == 0 || o.key_dim % 2 == 0, op, ": rotary positions need an even key_dim, got ",
         o.key_dim);
   if (o.positions.defined())
-    check_tensor(op, "positions", o.positions, float32, {o.rotary, o.key_dim});
+    check_tensor(op, "positions", o.positions, o.positions.dtype() == float64 ? float64 : float32,
+                 {o.rotary, o.key_dim});
   check(o.causal ? o.window >= 0 : o.window == 0, op,
         ": expected window >= 0, and 0 unless causal, got ", o.window);
   return o;

@@ -86,10 +86,12 @@ void Module::check_name(const std::string& name) {
 
 void Module::add(Entry entry) {
   // children() registers names such as "blocks.0", which are inside the name "blocks".
-  const auto holds = [](auto& a, auto& b) { return (b.name + '.').starts_with(a.name + '.'); };
+  const auto holds = [](const std::string& a, const std::string& b) {
+    return b.starts_with(a) && (b.size() == a.size() || b[a.size()] == '.');
+  };
   for (const Entry& other : registry_->entries)
-    check(!holds(other, entry) && !holds(entry, other), "module: the name '", entry.name,
-          "' is registered twice");
+    check(!holds(other.name, entry.name) && !holds(entry.name, other.name), "module: the name '",
+          entry.name, "' is taken by '", other.name, "'");
   registry_->entries.push_back(std::move(entry));
 }
 

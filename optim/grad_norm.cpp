@@ -36,7 +36,7 @@ void internal::check_max_norm(const char* op, double max_norm) {
 
 void internal::check_counts(const char* op, const NamedTensors& state, const std::string& name) {
   for (const auto& [key, tensor] : state)
-    if (key.ends_with(name) && tensor.defined() && tensor.dtype() == int64)
+    if (('.' + key).ends_with('.' + name) && tensor.defined() && tensor.dtype() == int64)
       for (const int64_t n : tensor.to_vector<int64_t>())
         check(n >= 0, op, ": expected counts >= 0 in ", key, ", got ", n);
 }

@@ -24,8 +24,8 @@ double norm_of(const std::vector<Tensor>& gradients);
 double clip_factor(double norm, double max_norm);
 /// Throws Error unless max_norm > 0. The message begins with `op`.
 void check_max_norm(const char* op, double max_norm);
-/// Throws Error if a tensor of counts, one whose name in `state` ends with `name`, holds a number
-/// below 0. The message begins with `op`.
+/// Throws Error if a tensor of counts holds a number below 0: one whose name in `state` is `name` or
+/// ends with '.' and `name`. The message begins with `op`.
 void check_counts(const char* op, const NamedTensors& state, const std::string& name);
 
 }  // namespace internal

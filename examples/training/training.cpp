@@ -80,6 +80,7 @@ Score mean_score(const std::vector<Score>& batches) {
       sum->examples += mean.examples;
     }
   }
+  core::check(all.examples > 0, "the evaluated batches contain nothing to predict");
   all.loss /= all.examples;
   std::erase_if(all.more, [](const NamedMean& mean) { return mean.examples == 0; });
   for (NamedMean& mean : all.more) mean.value /= mean.examples;

@@ -1,6 +1,8 @@
 #include "gradus/models/folder/model_folder.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "gradus/core/files/file.h"
@@ -137,13 +139,12 @@ void load_weights(const std::string& dir, nn::Module& model, const LoadOptions& 
   }
   const std::string path = weights_path(dir);
   const NamedTensors tensors = load_safetensors(path).tensors;
-  const auto alike = [](const auto& a, const auto& b) {
-    return a.first == b.first && a.second.shape() == b.second.shape();
-  };
-  // load_into() converts the model first. load_state_dict() throws before anything is changed,
-  // unless a tied parameter has another of its names.
-  if (!std::ranges::is_permutation(tensors, model.state_dict(), alike))
-    naming(path, [&] { model.load_state_dict(tensors); });
+  std::map<std::string, Shape> shapes;
+  for (const auto& [name, tensor] : model.state_dict()) shapes.emplace(name, tensor.shape());
+  // load_into() converts the model first: if it cannot succeed, throw before the conversion.
+  for (const auto& [name, tensor] : tensors)
+    if (const auto at = shapes.find(name); at != shapes.end() && at->second != tensor.shape())
+      naming(path, [&] { model.load_state_dict(tensors); });
   load_into(model, path, tensors);
 }
 

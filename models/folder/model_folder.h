@@ -70,8 +70,8 @@ void load_weights(const std::string& dir, const std::function<nn::Module&()>& ma
                   const LoadOptions& options = {});
 
 /// Converts an existing model to the dtype of DIR's weights (float32 for F16 and BF16), and loads
-/// these weights. Throws Error, naming the file, if they do not fit the model; if their names or
-/// shapes differ from the model's, nothing is changed.
+/// these weights. Throws Error, naming the file, if they do not fit the model; if a shape differs
+/// from the model's, nothing is changed.
 void load_weights(const std::string& dir, nn::Module& model, const LoadOptions& options = {});
 
 /// Returns the configuration in DIR/config.json for a model of type M.

@@ -29,9 +29,8 @@ void save_text_info(const std::string& dir, const TextInfo& info);
 /// Returns an empty TextInfo if there are none. A null entry counts as missing, and so do the class
 /// names of a Hugging Face folder if they are the default LABEL_0, LABEL_1, and so on. If
 /// "chat_template" is an array of named templates, reads the one named "default". Throws Error,
-/// naming the file and the entry, on a value of the wrong type (except a chat_template that is
-/// neither a string nor an array, which is ignored), on an array of templates without "default" and
-/// on an unknown entry of text.json.
+/// naming the file and the entry, on a value of the wrong type (except chat_template, which is then
+/// ignored) and on an unknown entry of text.json.
 TextInfo load_text_info(const std::string& dir);
 
 }  // namespace gradus::models

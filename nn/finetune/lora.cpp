@@ -128,8 +128,8 @@ void Lora::add(Registry& registry, const LoraUpdate& given) {
 }
 
 namespace {
-/// Throws Error unless an update can have these options.
-void check_options(const char* op, int64_t rank, double alpha, double dropout) {
+/// Throws Error unless an update can have these options. The message begins with `op`.
+void check_options(const std::string& op, int64_t rank, double alpha, double dropout) {
   const double scale = alpha / static_cast<double>(rank);
   check(rank >= 1 && scale >= 1e-30 && scale <= 1e30 && dropout >= 0 && dropout <= 0.999999, op,
         ": expected rank >= 1, alpha / rank from 1e-30 to 1e30 and a dropout from 0 to 0.999999, ",
@@ -164,7 +164,7 @@ void add_lora_updates(Module& model,
           " has an update already");
     const Tensor& weight = layer->registry->adaptable;
     const int64_t rank = update.a.size(0);
-    check_options("add_lora_updates", rank, update.alpha, update.dropout);
+    check_options("add_lora_updates: " + name, rank, update.alpha, update.dropout);
     check(update.a.shape() == Shape{rank, weight.size(1)} &&
               update.b.shape() == Shape{weight.size(0), rank},
           "add_lora_updates: ", name, ": expected an update of ", weight.shape(), ", got ",

@@ -186,7 +186,8 @@ class MpiCommunicator : public Communicator {
 };
 
 MpiCommunicator::MpiCommunicator(const MpiOptions& options) : options_(options) {
-  core::check(options.deadline_seconds > 0, "mpi_communicator: expected a deadline > 0 s, got ",
+  core::check(options.deadline_seconds > 0 && options.deadline_seconds <= 1e9,
+              "mpi_communicator: expected a deadline above 0 and up to 1e9 s, got ",
               options.deadline_seconds);
   int initialized = 0;
   MPI_Initialized(&initialized);
@@ -293,6 +294,9 @@ size_t MpiCommunicator::message_size(int other) const {
 void MpiCommunicator::all_to_all(const std::vector<SentPieces>& send,
                                  const std::vector<ReceivedPieces>& receive,
                                  const std::string& what) {
+  core::check(std::ssize(send) == size_ && std::ssize(receive) == size_, "all_to_all: ", what,
+              ": expected entries for ", size_, " ranks, got ", send.size(), " and ",
+              receive.size());
   Transfers transfers;
   {
     const std::lock_guard lock(mutex_);

@@ -35,7 +35,7 @@ class DataParallel {
   /// Copies the parameters of rank 0 to all ranks. Throws Error unless every parameter is a
   /// contiguous leaf of float32, float64, bfloat16 or int8, with the same shape, dtype and
   /// requires_grad() on all ranks; the message names the first parameter that is not. Also throws
-  /// Error if options.bucket_bytes is 0 or less. Gradients of parameters that are frozen at
+  /// Error if a parameter is listed twice or options.bucket_bytes is 0 or less. Gradients of parameters that are frozen at
   /// construction are never exchanged. `communicator` must outlive this object.
   DataParallel(std::vector<Tensor> params, Communicator& communicator,
                const DataParallelOptions& options = {});

@@ -408,9 +408,7 @@ TEST_CASE("augment: options out of range are refused", "[images]") {
   CHECK(refused({.crop_scale = 1.5}) ==
         "augment: crop_scale: expected a number from 0 to 1, got 1.5");
   CHECK(refused({.crop_aspect = 0.5}) == "augment: expected crop_aspect 0 or in [1, 100], got 0.5");
-  CHECK(refused({.crop_aspect = 1.3}) ==
-        "augment: expected crop_scale above 0 with a crop_aspect of 1.3, got 0");
-  CHECK(refused({.crop_aspect = 1}) == "");
+  for (const double valid : {1.0, 1.3}) CHECK(refused({.crop_aspect = valid}) == "");
   CHECK(refused({.flip = std::nan("")}) == "augment: flip: expected a number from 0 to 1, got nan");
   constexpr double infinite = std::numeric_limits<double>::infinity();
   for (const double bad : {-0.1, infinite, std::nan("")})

@@ -387,7 +387,7 @@ TEST_CASE("add_lora_updates: finished updates of different ranks", "[lora]") {
     const nn::LoraUpdate good{ones({1, 7}), ones({4, 1}), 1, 0},
         bad{ones({rank, 5}), ones({7, rank}), alpha, dropout};
     CHECK_THROWS_WITH(nn::add_lora_updates(net, {{"second", good}, {"first", bad}}),
-                      StartsWith("add_lora_updates: expected "));
+                      StartsWith("add_lora_updates: first: expected "));
     CHECK(names_of(net).empty());
   };
   bad_option(0, 3, 0);

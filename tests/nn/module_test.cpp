@@ -148,8 +148,8 @@ TEST_CASE("a module refuses bad names, parameters and buffers", "[nn]") {
   struct Nothing : nn::Module {
     Nothing() { compressible(ones({1})); }
   };
-  CHECK_THROWS_WITH(Lists(false), "module: the name 'net.0' is registered twice");
-  CHECK_THROWS_WITH(Lists(true), "module: the name 'net' is registered twice");
+  CHECK_THROWS_WITH(Lists(false), "module: the name 'net.0' is taken by 'net'");
+  CHECK_THROWS_WITH(Lists(true), "module: the name 'net' is taken by 'net.0'");
   CHECK_NOTHROW(Marks(true, true));
   CHECK_THROWS_WITH(Marks(false, true),
                     "module: hidden_weight: expected a parameter of this layer");
@@ -157,7 +157,7 @@ TEST_CASE("a module refuses bad names, parameters and buffers", "[nn]") {
   CHECK_THROWS_WITH(Marks(true, false), not_last);
   CHECK_THROWS_WITH(Marks(false, false), not_last);
   CHECK_THROWS_WITH(Nothing(), not_last);
-  CHECK_THROWS_WITH(Twice(), "module: the name 'w' is registered twice");
+  CHECK_THROWS_WITH(Twice(), "module: the name 'w' is taken by 'w'");
   CHECK_THROWS_WITH(Dotted(), Contains("contains a dot"));
   CHECK_THROWS_WITH(Whole(), Contains("must be a floating-point leaf tensor"));
   const char* const message = "module: buffer 'b' must be a tensor that requires no gradient";

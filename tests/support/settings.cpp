@@ -19,8 +19,9 @@ const struct Composed {
 }  // namespace
 
 // Under a sanitizer, huge allocations return null as they do without one, instead of ending the
-// process: the tests make them on purpose. The tests also fork while other threads run. With fewer
-// freed blocks and shorter stack traces, the table of ops takes a sixth less time.
+// process: the tests make them on purpose. The tests also fork while other threads run. With a
+// smaller quarantine of freed blocks and shorter stack traces, the table of ops takes a sixth less
+// time.
 extern "C" const char* __asan_default_options();
 extern "C" const char* __asan_default_options() {
   return "allocator_may_return_null=1:quarantine_size_mb=64:malloc_context_size=10";

@@ -121,13 +121,12 @@ std::optional<std::string> internal::chat_template_in(const std::string& path) {
   const json file = gradus::internal::parse_json((path + ": the file").c_str(), read_file(path));
   const json found = file.is_object() ? file.value("chat_template", json()) : json();
   if (found.is_string()) return found.get<std::string>();
-  if (!found.is_array()) return {};
-  for (const json& named : found)
-    if (named.is_object() && named.value("name", json()) == "default")
-      if (const json text = named.value("template", json()); text.is_string())
-        return text.get<std::string>();
-  fail(path, ": chat_template: expected a string, or an array with a template named \"default\", ",
-       "got ", gradus::internal::shown(found));
+  if (found.is_array())
+    for (const json& named : found)
+      if (named.is_object() && named.value("name", json()) == "default")
+        if (const json text = named.value("template", json()); text.is_string())
+          return text.get<std::string>();
+  return {};
 }
 
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer) {

@@ -42,9 +42,9 @@ const ChatTemplate& chat_template(const std::string& name);
 /// "chat_template" in text.json. If "chat_template" is an array of named templates, the one named
 /// "default" counts. Only the marks around messages are compared; for example, a default system
 /// message is ignored. Throws Error if the Jinja template is not of the form chatml, llama2, llama3
-/// or mistral, if one of these files exists but cannot be read, or if such an array has no template
-/// "default". If `folder` is "" or has no Jinja template, returns chatml if the tokenizer has the
-/// special token <|im_start|>, else llama3 if the tokenizer has <|start_header_id|>, else plain.
+/// or mistral, or if one of these files exists but cannot be read. If `folder` is "" or has no Jinja
+/// template, returns chatml if the tokenizer has the special token <|im_start|>, else llama3 if the
+/// tokenizer has <|start_header_id|>, else plain.
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer);
 
 /// A conversation as token ids.

@@ -277,8 +277,6 @@ void AugmentOptions::check() const {
   fields(o).check("augment");
   core::check(crop_aspect == 0 || crop_aspect >= 1,
               "augment: expected crop_aspect 0 or in [1, 100], got ", crop_aspect);
-  core::check(crop_aspect <= 1 || crop_scale > 0, "augment: expected crop_scale above 0 with a ",
-              "crop_aspect of ", crop_aspect, ", got ", crop_scale);
 }
 
 Tensor augment(const Tensor& images, const AugmentOptions& options, uint64_t seed, int64_t step,

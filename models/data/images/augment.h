@@ -17,8 +17,7 @@ struct AugmentOptions {
   double crop_scale = 0;   ///< in (0, 1]: minimum area of the crop, as a fraction of the image
   double crop_aspect = 0;  ///< at least 1: the crop's aspect ratio, divided by the image's, is from
                            ///< 1 / crop_aspect to crop_aspect, but never so extreme that the crop
-                           ///< exceeds the image; above 1, it needs a crop_scale above 0, and has
-                           ///< no effect if crop_scale is 1
+                           ///< exceeds the image; no effect unless 0 < crop_scale < 1
   double flip = 0;         ///< probability of a horizontal flip
   double rotate = 0;       ///< maximum angle to either side, in degrees
   double zoom = 0;         ///< scale by a random factor from 1 / (1 + zoom) to 1 + zoom
@@ -38,8 +37,8 @@ struct AugmentOptions {
                             ///< the minimum is 0.02
 
   static Fields fields(AugmentOptions& options);
-  /// Throws Error if an option is outside the limits that fields() states, if 0 < crop_aspect < 1,
-  /// or if crop_aspect is above 1 and crop_scale is 0.
+  /// Throws Error if an option is outside the limits that fields() states, or if
+  /// 0 < crop_aspect < 1.
   void check() const;
 };
 

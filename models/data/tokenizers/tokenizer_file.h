@@ -77,8 +77,7 @@ std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir);
 
 /// Returns the entry "chat_template" of a JSON file: a string, or the template named "default" in
 /// an array of objects with the keys "name" and "template". Returns nullopt if there is no such
-/// entry or if it is of another type. Throws Error, naming the file, if it cannot be read or if the
-/// array has no such template.
+/// entry or template. Throws Error, naming the file, if it cannot be read.
 std::optional<std::string> chat_template_in(const std::string& path);
 
 /// Throws Error on an id outside [0, vocab_size). The message begins with "decode".

@@ -42,9 +42,7 @@ TEST_CASE("text.json: what it must hold", "[hugging_face]") {
   CHECK(refused(R"({"eos_token_id": [1, "b"]})") ==
         R"(eos_token_id: expected a token's id or an array of them, got [1,"b"])");
   CHECK(refused(R"({"pad_token": 7})") == "pad_token: expected a string, got 7");
-  CHECK(refused(R"({"chat_template": ["x"]})") ==
-        "chat_template: expected a string, or an array with a template named \"default\", got "
-        "[\"x\"]");
+  CHECK(refused(R"({"chat_template": ["x"]})") == "accepted");
   CHECK(refused(R"({"chat_template": 7})") == "accepted");
   CHECK(models::load_text_info(folder / "") == models::TextInfo());
 }

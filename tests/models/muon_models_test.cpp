@@ -1,15 +1,14 @@
 // Muon for a module: its hidden matrices, and AdamW for the rest.
 
-#include "gradus/optim/muon.h"
-
 #include <catch2/catch.hpp>
 #include <set>
 
 #include "gradus/models/models.h"
 #include "gradus/nn/nn.h"
+#include "gradus/optim/muon.h"
 #include "tests/golden/golden.h"
 
-namespace muon_test {
+namespace muon_models_test {
 
 using namespace gradus;
 using namespace gradus::core;
@@ -123,4 +122,4 @@ TEST_CASE("muon_and_adamw trains every parameter of a module once", "[optim][muo
                     Contains("use Muon alone"));
 }
 
-}  // namespace muon_test
+}  // namespace muon_models_test

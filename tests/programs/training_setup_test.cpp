@@ -1,9 +1,8 @@
 // What the train_* programs share: learning rates, optimisers and the scores of classifiers.
 
-#include "examples/training/training.h"
-
 #include <catch2/catch.hpp>
 
+#include "examples/training/training.h"
 #include "examples/training/training_page.h"
 #include "gradus/core/files/file.h"
 #include "gradus/models/gpt.h"
@@ -12,7 +11,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/temporary_folder.h"
 
-namespace training_test {
+namespace training_setup_test {
 
 using namespace gradus;
 using testing::difference;
@@ -142,6 +141,8 @@ TEST_CASE("training: a classifier's scores are those of all its examples") {
   CHECK(scores[0].examples == 500);
   CHECK(scores[2].examples == 203);
   const Score all = mean_score(scores);
+  CHECK_THROWS_WITH(mean_score({{.loss = 0, .examples = 0}}),
+                    "the evaluated batches contain nothing to predict");
   CHECK(all.examples == 1203);
   CHECK(all.loss == Approx(cross_entropy(x, y).item()));
   REQUIRE(all.more.size() == 1);
@@ -160,4 +161,4 @@ TEST_CASE("training: the page of a run that resumes at step 0 drops samples of l
   CHECK(read_file(folder / "page.jsonl").empty());
 }
 
-}  // namespace training_test
+}  // namespace training_setup_test
