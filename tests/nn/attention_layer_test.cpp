@@ -207,8 +207,8 @@ TEST_CASE("multi-head attention: bad arguments throw", "[nn][attention]") {
   for (const Shape& other : {Shape{3, 4}, Shape{4, 8}, Shape{4}})  // a table to share
     CHECK_THAT(refused(8, {.heads = 2, .rotary = 4, .positions = ones(other)}),
                Contains("expected positions of float32 (4, 4)"));
-  CHECK_THAT(refused(8, {.heads = 2, .rotary = 4, .positions = ones({4, 4}, float64)}),
-             Contains("expected positions of float32 (4, 4), got float64 (4, 4)"));
+  CHECK_THAT(refused(8, {.heads = 2, .rotary = 4, .positions = ones({4, 4}, int64)}),
+             Contains("expected positions of float32 (4, 4), got int64 (4, 4)"));
   const nn::MultiHeadAttention causal(8, {.heads = 2, .causal = true}),
       turning(8, {.heads = 2, .rotary = 4}), plain(8, {.heads = 2});
   const Tensor x = ones({1, 5, 8});
