@@ -143,9 +143,8 @@ void internal::multiply_compressed(const Tensor& x, const Tensor& weight, const 
   ProfileScope::count(2.0 * static_cast<double>(m) * static_cast<double>(n * k), 0);
   const kernel::ProductShape shape{.operands = kernel::ProductOperands::compressed, .m = m};
   if (choose_product(shape, float32) == kernel::ProductKernel::compressed_dots) {
-    const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(k * m, 1));
     const kernel::CompressedProduct product(w, m, px, py);
-    parallel_for(n, grain, [&](int64_t begin, int64_t end) { product.run(begin, end); });
+    parallel_for(n, product.grain(), [&](int64_t begin, int64_t end) { product.run(begin, end); });
     if (done) done({0, m, 0, n});
     return;
   }

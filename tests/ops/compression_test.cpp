@@ -138,7 +138,7 @@ TEST_CASE("linear and embedding compute with compressed weights", "[compression]
   const Dtype dtype = GENERATE(bfloat16, int8);
   CAPTURE(dtype);
   for (const int64_t k : {0, 1, 7, 32, 45, 64, 300})
-    for (const int64_t n : {1, 3, 200})
+    for (const int64_t n : {1, 3, 21, 200})
       for (const int64_t m : {0, 1, 2, 3, 4, 5, 9, 12, 13, 50}) {
         CAPTURE(k, n, m);
         manual_seed(static_cast<uint64_t>(k * 1000 + n * 100 + m));
@@ -160,7 +160,7 @@ TEST_CASE("int8 weights of long rows, whose scales are read in stretches of 64",
     for (const int64_t m : {1, 5}) {
       CAPTURE(k, m);
       manual_seed(8);
-      const Tensor x = randn({m, k}), w = randn({3, k}).to(int8);
+      const Tensor x = randn({m, k}), w = randn({11, k}).to(int8);
       CHECK(difference(linear(x, w).to(float64), linear(rounded_to_16_bits(x), w.to(float64))) <
             1e-5);
     }
@@ -181,11 +181,11 @@ TEST_CASE("a row of x with a NaN or an infinity makes its own row of y not finit
   for (const int64_t k : {5, 40, 64})
     for (const double bad : {inf, -inf, std::nan("")}) {
       CAPTURE(dtype, k, bad);
-      const Tensor x = ones({3, k}), w = ones({4, k}).to(dtype);
+      const Tensor x = ones({3, k}), w = ones({9, k}).to(dtype);
       x[1][k - 1].fill_(bad);
       const Tensor y = linear(x, w);
       for (int64_t i = 0; i < 3; ++i)
-        for (int64_t j = 0; j < 4; ++j) CHECK(std::isfinite(y[i][j].item()) == (i != 1));
+        for (int64_t j = 0; j < 9; ++j) CHECK(std::isfinite(y[i][j].item()) == (i != 1));
     }
 }
 

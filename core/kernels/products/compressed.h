@@ -6,8 +6,8 @@
 // last block may be shorter. Each block has a bfloat16 scale, and an element equals its value times
 // the scale of its block. An element thus takes 2 bytes in bfloat16 and 1.06 in int8.
 //
-// The composed form is matmul(x, weight.to(float32).mT()). A model that generates text reads each
-// weight once per token, so reading the weights determines the time.
+// The composed form, written with basic ops, is matmul(x, weight.to(float32).mT()). A model that
+// generates text reads each weight once per token, so reading the weights determines the time.
 
 #include <bit>
 #include <cmath>
@@ -44,19 +44,24 @@ struct CompressedMatrix {
 };
 
 /// Computes y = x w^T for a few rows of x: x (m, w.cols), y (m, w.rows), both float32. The object
-/// refers to the memory of w, x and y. For int8 weights, the constructor rounds x to 16-bit
-/// integers with one scale per scale_block elements, because integer products are faster than
-/// converting each weight to float32. A NaN or infinity in a row of x then makes the whole row of y
-/// NaN.
+/// keeps pointers to the data of w, x and y, which must outlive it. If w is int8, the constructor
+/// rounds x to 16-bit integers with one scale per scale_block elements, because integer products
+/// are faster than converting each weight to float32. A NaN or infinity in a row of x then makes
+/// the whole row of y NaN.
 class CompressedProduct {
  public:
   CompressedProduct(const CompressedMatrix& w, int64_t m, const float* x, float* y);
+  /// Returns the number of columns that one thread computes at a time.
+  int64_t grain() const;
   /// Computes columns [begin, end) of y.
   void run(int64_t begin, int64_t end) const;
 
  private:
-  template <int64_t M>
+  template <int64_t R>
+  void int8_rows(int64_t row) const;
+  template <int64_t M, int64_t R>
   void int8_dots(int64_t row, int64_t i) const;
+  float last_int8_terms(int64_t row, int64_t i) const;
   template <int64_t M>
   void bfloat16_dots(int64_t row, int64_t i) const;
 
@@ -64,7 +69,7 @@ class CompressedProduct {
   int64_t m_, blocks_;  // rows of x; scale blocks per row
   const float* x_;
   float* y_;
-  Scratch<int16_t> rounded_;       // for int8 weights: x / rounded_scales_, (m, blocks *
+  Scratch<int16_t> rounded_;       // for int8 weights: x divided by its scales, (m, blocks *
                                    // scale_block)
   Scratch<float> rounded_scales_;  // one scale per block of x: (m, blocks)
 };
