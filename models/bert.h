@@ -12,41 +12,41 @@ namespace gradus::models {
 struct BertConfig {
   int64_t vocab = 0;      ///< vocabulary size; required
   int64_t context = 128;  ///< maximum length of an input, in tokens
-  int64_t segments = 2;   ///< number of segments; 2: first and second text
+  int64_t segments = 2;   ///< number of segment embeddings; 2 for pairs of texts
   int64_t layers = 4;     ///< number of transformer blocks
   int64_t heads = 4;      ///< attention heads; must divide dim
   int64_t dim = 128;      ///< embedding size
   int64_t hidden = 0;     ///< hidden size of the feed-forward layers; 0 means 4 * dim
-  double dropout = 0.1;   ///< probability for embeddings, attention weights and sublayer outputs
+  double dropout = 0.1;   ///< dropout rate of embeddings, attention weights and sublayer outputs
   Activation activation = Activation::gelu;  ///< activation of the feed-forward layers and of the
                                              ///< masked-word head
-  double norm_eps = 1e-12;                   ///< added to the variance by the norms
-  /// If above 0, backward recomputes the activations of all blocks, this many blocks at a time, to
-  /// save memory. 0 keeps all activations. A model folder does not store it.
+  double norm_eps = 1e-12;                   ///< epsilon of the norms, added to the variance
+  /// Number of blocks whose activations backward recomputes at a time, to save memory. 0 keeps all
+  /// activations instead. save_model() does not store this option.
   int64_t recompute = 0;
 };
 
 /// The input of a BERT.
 struct BertInput {
   Tensor ids;            ///< (B, T) int64
-  Tensor segments = {};  ///< (B, T) int64: segment of each token; undefined means 0
-  Tensor mask = {};      ///< (B, T) bool: true for real tokens; undefined means all
+  Tensor segments = {};  ///< (B, T) int64: index of each token's segment; if undefined, all are 0
+  Tensor mask = {};      ///< (B, T) bool: false for padding; if undefined, there is no padding
 };
 
-/// Logits and targets of a pre-training batch.
+/// Logits and targets of the two pre-training tasks for a batch.
 struct BertAnswers {
-  Tensor word_logits, words;  ///< for the M tokens to predict: logits (M, vocab), ids (M) int64
-  Tensor next_logits, next;   ///< for next-sentence prediction: logits (B, 2), classes (B) int64
+  Tensor word_logits, words;  ///< masked words: logits (M, vocab) and ids (M) int64 of the M tokens
+                              ///< to predict
+  Tensor next_logits, next;   ///< next sentence: logits (B, 2) and classes (B) int64
 };
 
-/// Pre-training losses. Usually their sum is minimised.
+/// Losses of the two pre-training tasks. Usually their sum is minimised.
 struct BertLosses {
-  Tensor masked, next;  ///< mean cross entropies: of the tokens to predict; of next-sentence
-                        ///< prediction
+  Tensor masked, next;  ///< mean cross entropy of the masked words, and of next-sentence prediction
 };
 
-/// The model: a layer norm of the summed embeddings, post-norm blocks, a pooler of the first token,
-/// and one head per pre-training task.
+/// BERT for pre-training: summed embeddings with a layer norm, post-norm blocks, a pooler of the
+/// first token, and one head per pre-training task.
 struct Bert : nn::Module {
   using Config = BertConfig;
   static constexpr const char* kind = "bert";
@@ -59,22 +59,25 @@ struct Bert : nn::Module {
   std::vector<nn::Block> blocks;             ///< the encoder, post-norm
   nn::Linear pooler;                         ///< dim -> dim
   nn::Linear transform;                      ///< first layer of the masked-word head: dim -> dim
-  nn::LayerNorm transform_norm;              ///< after transform and its activation
-  nn::Linear decoder;                        ///< dim -> vocab, weight tied to words
+  nn::LayerNorm transform_norm;              ///< applied after transform and its activation
+  nn::Linear decoder;                        ///< last layer of the masked-word head: dim -> vocab,
+                                             ///< weight tied to `words`
   nn::Linear next;                           ///< next-sentence head: dim -> 2
   explicit Bert(const BertConfig& config);
 
   /// Returns the contextual embedding of each token: (B, T, dim). Throws Error if T is larger than
   /// config.context.
   Tensor operator()(const BertInput& input) const;
-  /// Returns tanh(pooler(x)) for the embedding x of the first token of each row: hidden (B, T, dim)
-  /// -> (B, dim).
+  /// Returns one feature vector per row, tanh(pooler(x)) for the embedding x of the row's first
+  /// token: hidden (B, T, dim) -> (B, dim).
   Tensor pooled(const Tensor& hidden) const;
-  /// Returns vocabulary logits of each token: hidden (..., dim) -> (..., vocab).
+  /// Returns the masked-word head's logits for each token: hidden (..., dim) -> (..., vocab).
   Tensor word_logits(const Tensor& hidden) const;
-  /// Returns logits and targets of both tasks. Throws Error if the batch has no token to predict.
+  /// Returns logits and targets of both pre-training tasks for a batch. Throws Error if the batch
+  /// has no token to predict.
   BertAnswers answers(const MaskedBatch& batch) const;
-  /// Returns both losses of a batch. Throws Error if the batch has no token to predict.
+  /// Returns the losses of both pre-training tasks for a batch. Throws Error if the batch has no
+  /// token to predict.
   BertLosses losses(const MaskedBatch& batch) const {
     const BertAnswers a = answers(batch);
     return {cross_entropy(a.word_logits, a.words), cross_entropy(a.next_logits, a.next)};
@@ -96,14 +99,14 @@ struct BertClassifier : nn::Module {
 
   const BertClassifierConfig config;
   Bert bert;            ///< the encoder
-  nn::Dropout dropout;  ///< before the head, with the probability bert.config.dropout
+  nn::Dropout dropout;  ///< applied before the head, with the encoder's dropout probability
   nn::Linear head;      ///< dim -> classes
   explicit BertClassifier(const BertClassifierConfig& config);
 
   /// Returns logits: (B, classes), or (B, T, classes) if config.tokens is true.
   Tensor operator()(const BertInput& input) const;
-  /// Returns the mean cross entropy of `labels`, (B) or (B, T) int64. Texts or tokens with label
-  /// -100 are ignored; if all labels are -100, the mean is NaN.
+  /// Returns the mean cross entropy of the logits for `labels`: int64 (B), or (B, T) if
+  /// config.tokens is true. Labels of -100 are ignored; if all labels are -100, the mean is NaN.
   Tensor loss(const BertInput& input, const Tensor& labels) const;
 };
 

@@ -11,21 +11,21 @@
 namespace gradus::models {
 
 struct CaptionerConfig {
-  int64_t vocab = 0;                   ///< vocabulary size; required
-  int64_t context = 16;                ///< maximum length of a caption in tokens, counting [START]
-                                       ///< but not [END]
-  int64_t image = 32;                  ///< height and width of an image
-  int64_t channels = 3;                ///< channels of an image, for example 3 for RGB
-  int64_t filters = 32;                ///< filters of the first convolution; the number doubles at
-                                       ///< each later convolution except the last
-  int64_t convolutions = 3;            ///< number of convolutions of stride 2; each halves the
-                                       ///< feature map, rounding up. A convolution of stride 1
-                                       ///< follows.
+  int64_t vocab = 0;     ///< vocabulary size; required
+  int64_t context = 16;  ///< maximum length of a caption in tokens, counting [START] but not [END]
+  int64_t image = 32;    ///< height and width of an image
+  int64_t channels = 3;  ///< channels of an image, for example 3 for RGB
+  /// Filters of the first convolution. Each later convolution except the last doubles the number.
+  int64_t filters = 32;
+  /// Number of convolutions of stride 2. Each halves the feature map, rounding up. One convolution
+  /// of stride 1 follows.
+  int64_t convolutions = 3;
   int64_t dim = 64;                    ///< size of word embeddings
   int64_t hidden = 128;                ///< size of the decoder's state
-  double dropout = 0;                  ///< probability for embeddings and before the output
+  double dropout = 0;                  ///< dropout rate of embeddings and before the output layer
   Recurrence cell = Recurrence::lstm;  ///< cell of the decoder; LSTM in the paper
-  double coverage = 0;                 ///< weight lambda of the attention penalty in equation 14
+  double coverage = 0;                 ///< weight of the penalty for uneven attention: the paper's
+                                       ///< lambda, equation 14
 
   int64_t grid() const;      ///< height and width of the feature map
   int64_t features() const;  ///< channels of the feature map
@@ -33,43 +33,47 @@ struct CaptionerConfig {
 
 class CaptionerDecoder;
 
-/// A convolutional encoder computes an annotation a_i for each position i of its feature map. A
-/// recurrent decoder attends to the annotations before each word:
+/// An image captioner. A convolutional encoder computes a feature vector a_i, called an annotation,
+/// for each position i of its feature map. A recurrent decoder attends to the annotations before
+/// each word:
 ///   h_0 = tanh(W mean(a)),  z_t = sigmoid(W_b h_{t-1}) sum_i alpha_ti a_i,
 ///   h_t = cell([y_{t-1}, z_t], h_{t-1}),  logits of word t = L_o(y_{t-1} + L_h h_t + L_z z_t)
-/// where alpha_t is the softmax over i of additive scores of h_{t-1} and a_i, and y_t is the
-/// embedding of word t.
+/// alpha_t is the softmax over i of additive attention scores of h_{t-1} and a_i. y_t is the
+/// embedding of word t. W, W_b, L_o, L_h and L_z are learned linear layers.
 struct Captioner : nn::Module {
   using Config = CaptionerConfig;
   static constexpr const char* kind = "captioner";
   static Fields fields(CaptionerConfig& config);
 
   const CaptionerConfig config;
-  std::vector<nn::Conv2d> convolutions;  ///< 3 x 3, each followed by relu; stride 2, but 1 in
-                                         ///< the last
-  nn::Linear first;                      ///< mean(a) -> h_0 and, for LSTM, c_0
+  std::vector<nn::Conv2d> convolutions;  ///< 3 x 3, each followed by relu; the last has stride 1,
+                                         ///< all others stride 2
+  nn::Linear first;                      ///< W: mean(a) -> h_0 and, for LSTM, c_0
   nn::Embedding words;                   ///< (vocab, dim)
-  nn::Dropout dropout;                   ///< for embeddings and before the output
-  nn::Attention attention;               ///< additive; the state attends to the annotations
+  nn::Dropout dropout;                   ///< applied to embeddings and before `head`
+  nn::Attention attention;               ///< additive; the decoder's state attends to the
+                                         ///< annotations
   nn::Linear gate;                       ///< W_b: hidden -> features
   nn::RecurrentCell cell;                ///< reads [y, z]: dim + features -> hidden
   nn::Linear readout;                    ///< L_h and L_z: [h, z] -> dim
   nn::Linear head;                       ///< L_o: dim -> vocab
   explicit Captioner(const CaptionerConfig& config);
 
-  /// Returns the annotations, in the feature map's row-major order: images (B, channels, image,
-  /// image) -> (B, grid * grid, features).
+  /// Returns the encoder's feature vector for each position of the feature map, in row-major order:
+  /// images (B, channels, image, image) -> (B, grid * grid, features).
   Tensor annotations(const Tensor& images) const;
-  /// Returns next-word logits for images and words (B, T) int64: (B, T, vocab). Throws Error if T
-  /// is larger than config.context.
+  /// Returns the logits of the next word after each of `words`, int64 (B, T): (B, T, vocab). Throws
+  /// Error if T is larger than config.context.
   Tensor operator()(const Tensor& images, const Tensor& words) const;
   /// Returns the mean cross entropy of the captions' tokens after [START], plus config.coverage
-  /// times the mean over captions and positions i of (1 - sum_t alpha_ti)^2. `captions` have the
-  /// form [START] text [END], as returned by text_batch(). Throws Error if a caption has fewer than
-  /// 2 or more than config.context + 1 tokens.
+  /// times the mean over captions and positions i of (1 - sum_t alpha_ti)^2. alpha_ti is the
+  /// attention to position i before word t. `captions` have the form [START] text [END], as
+  /// returned by text_batch(). Throws Error if a caption has fewer than 2 or more than
+  /// config.context + 1 tokens.
   Tensor loss(const Tensor& images, const TextBatch& captions) const;
-  /// Returns an attention map for the prediction after each of `words` (B, T): (B, T, grid, grid).
-  /// Each map sums to 1. Applies no dropout and records no gradients.
+  /// Returns the attention weights with which the next word after each of `words` (B, T) is
+  /// predicted: (B, T, grid, grid). Each map (grid, grid) sums to 1. Applies no dropout and records
+  /// no gradients.
   Tensor attention_maps(const Tensor& images, const Tensor& words) const;
 
   /// Returns a decoder with `beams` rows per image: row r captions image r / beams. The model must

@@ -8,16 +8,20 @@
 namespace gradus::models {
 
 struct CLIPConfig {
-  ViTConfig image = {.classes = 0};       ///< the image encoder; classes must be 0; dropout and
-                                          ///< recompute also apply to the text encoder
+  /// Options of the image encoder. image.classes must be 0. image.dropout and image.recompute also
+  /// apply to the text encoder.
+  ViTConfig image = {.classes = 0};
   int64_t vocab = 0;                      ///< vocabulary size; required
-  int64_t context = 16;                   ///< maximum tokens of a text, [START] and [END] included
-  int64_t text_layers = 2;                ///< blocks of the text encoder
-  int64_t text_heads = 4;                 ///< attention heads; must divide text_dim
+  int64_t context = 16;                   ///< maximum length of a text in tokens, counting [START]
+                                          ///< and [END]
+  int64_t text_layers = 2;                ///< number of transformer blocks of the text encoder
+  int64_t text_heads = 4;                 ///< attention heads of the text encoder; must divide
+                                          ///< text_dim
   int64_t text_dim = 64;                  ///< embedding size of the text encoder
-  bool causal = true;                     ///< causal text encoder, as in the paper
-  Pooling text_pooling = Pooling::token;  ///< features: output of the last token, or mean over
-                                          ///< tokens
+  bool causal = true;                     ///< text tokens attend only to themselves and earlier
+                                          ///< tokens, as in the paper
+  Pooling text_pooling = Pooling::token;  ///< features of a text: output of its last token, or mean
+                                          ///< over its tokens
   int64_t shared = 64;                    ///< size of the joint embedding
 };
 
@@ -28,8 +32,10 @@ struct TextEncoder : nn::Module {
   std::vector<nn::Block> blocks;  ///< pre-norm
   nn::LayerNorm ln_f;             ///< applied to the last block's output
   bool causal;                    ///< tokens attend only to themselves and earlier tokens
-  Pooling pooling;                ///< features: output of the last token, or mean over tokens
-  int64_t recompute;              ///< see ViTConfig
+  Pooling pooling;                ///< features of a text: output of its last token, or mean over
+                                  ///< its tokens
+  int64_t recompute;              ///< blocks whose activations backward recomputes at a time; 0
+                                  ///< means none
   explicit TextEncoder(const CLIPConfig& config);
 
   /// Returns text features (B, text_dim). Padding is ignored. Throws Error if a text is longer than
@@ -37,7 +43,8 @@ struct TextEncoder : nn::Module {
   Tensor features(const TextBatch& texts) const;
 };
 
-/// Two encoders, each with a linear projection into the joint space.
+/// The model: an image encoder and a text encoder, each with a linear projection into the space of
+/// the joint embedding.
 struct CLIP : nn::Module {
   using Config = CLIPConfig;
   static constexpr const char* kind = "clip";
@@ -46,21 +53,23 @@ struct CLIP : nn::Module {
   const CLIPConfig config;
   ViT image;                                     ///< the image encoder
   TextEncoder text;                              ///< the text encoder
-  nn::Linear image_projection, text_projection;  ///< into the joint embedding, no biases
-  const Tensor logit_scale;  ///< s, the log of the cosines' scale; initially log(1 / 0.07)
+  nn::Linear image_projection, text_projection;  ///< into the joint embedding, without biases
+  const Tensor logit_scale;  ///< log of the factor that multiplies cosine similarities; initially
+                             ///< log(1 / 0.07)
   explicit CLIP(const CLIPConfig& config);
 
   /// Returns unit-length embeddings of images (N, C, H, W): (N, shared).
   Tensor image_features(const Tensor& images) const;
   /// Returns unit-length embeddings of texts (M, T): (M, shared).
   Tensor text_features(const TextBatch& texts) const;
-  /// Returns the cosine similarities of N images and M texts, from their unit-length embeddings,
-  /// multiplied by min(e^s, 100): (N, M). For zero-shot classification, take the argmax over texts
-  /// that name the classes. For retrieval, take the topk along either axis.
+  /// Returns the cosine similarities of N images and M texts, multiplied by min(e^logit_scale,
+  /// 100): (N, M). Both arguments are unit-length embeddings. For zero-shot classification, take
+  /// the argmax over texts that name the classes. For retrieval, take the topk along either axis.
   Tensor similarity(const Tensor& image_features, const Tensor& text_features) const;
-  /// Returns the mean of two cross entropies: of each image over all texts, and of each text over
-  /// all images. In training mode, s is first clamped to at most log 100 (section 2.5). Throws
-  /// Error unless there are as many images as texts, at least two.
+  /// Returns the contrastive loss of pairs: image i belongs to text i. It is the mean of two cross
+  /// entropies: of finding each image's text among all texts, and of finding each text's image
+  /// among all images. In training mode, logit_scale is first clamped to at most log 100 (section
+  /// 2.5 of the paper). Throws Error unless there are as many images as texts, at least two.
   Tensor loss(const Tensor& images, const TextBatch& texts) const;
 };
 

@@ -27,14 +27,14 @@ struct CNNAttentionConfig {
   int64_t channels = 3;   ///< channels of an image, for example 3 for RGB
   int64_t classes = 10;   ///< number of classes; 0 means no head
   int64_t filters = 32;   ///< filters of the first convolution; the second has twice as many
-  bool attention = true;  ///< false: no attention, for comparison
+  bool attention = true;  ///< apply self-attention; false gives a plain CNN for comparison
 
   /// Returns the height and width of the feature map.
   int64_t grid() const { return image / 2 / 2; }
 };
 
 /// The model: two blocks, each a 3 x 3 convolution, 2 x 2 max pooling and relu; then
-/// self-attention; then a linear layer on the flattened map.
+/// self-attention; then a linear layer on the flattened feature map.
 struct CNNAttention : nn::Module {
   using Config = CNNAttentionConfig;
   static constexpr const char* kind = "cnn_attention";
@@ -46,15 +46,15 @@ struct CNNAttention : nn::Module {
   std::optional<nn::Linear> head;            ///< none if classes is 0
   explicit CNNAttention(const CNNAttentionConfig& config);
 
-  /// Returns image features, the flattened map: images (B, channels, image, image) -> (B, 2 *
-  /// filters * grid * grid).
+  /// Returns image features, the flattened feature map: images (B, channels, image, image) ->
+  /// (B, 2 * filters * grid * grid).
   Tensor features(const Tensor& images) const;
   /// Returns the number of features per image.
   int64_t feature_size() const { return 2 * config.filters * config.grid() * config.grid(); }
   /// Returns logits (B, classes). Throws Error if there is no head.
   Tensor operator()(const Tensor& images) const;
   /// Returns the attention map of each query position: (B, grid * grid, grid, grid). Each map sums
-  /// to 1. Records no gradients. Throws Error if there is no attention.
+  /// to 1. Records no gradients. Throws Error if config.attention is false.
   Tensor attention_maps(const Tensor& images) const;
 };
 

@@ -16,7 +16,7 @@ namespace gradus::models {
 
 /// A batch of sequences that a model continues, and the model's state after the tokens read so far
 /// (key/value caches, recurrent states). A generative model has a function decoder() that returns a
-/// Decoder. Use a Decoder under NoGrad, and under EvalMode to turn dropout off.
+/// Decoder. Use a Decoder while a NoGrad exists and, to turn dropout off, an EvalMode.
 class Decoder {
  public:
   virtual ~Decoder() = default;
@@ -50,8 +50,8 @@ void select_rows(std::initializer_list<Tensor*> tensors, const Tensor& rows);
 class SourceRows {
  public:
   SourceRows() = default;
-  /// Assigns `beams` consecutive rows to each source. Throws Error if gradients are being recorded
-  /// or if check_beams() throws. The messages begin with `op`, here and in check_next().
+  /// Assigns `beams` consecutive rows to each source. Throws Error if gradients are being recorded,
+  /// or if check_beams() throws. Error messages, also those of check_next(), begin with `op`.
   SourceRows(const char* op, int64_t sources, int64_t beams);
   int64_t size() const { return std::ssize(source_); }
   /// Returns the index of each row's source: (rows) int64. With it, index_select expands a tensor
@@ -72,20 +72,23 @@ class SourceRows {
 }  // namespace internal
 
 /// Options for choosing a token from logits. They apply in this order: repetition_penalty,
-/// logit_bias, temperature, top_k, min_p, top_p. The probabilities in min_p and top_p are those
-/// after division by the temperature.
+/// logit_bias, temperature, top_k, min_p, top_p. min_p and top_p use the probabilities after
+/// division of the logits by the temperature.
 struct SamplingOptions {
-  double temperature = 1;  ///< divides the logits; below 1e-6: the most likely token (greedy)
+  double temperature = 1;  ///< divides the logits; below 1e-6, the most likely token is chosen
+                           ///< (greedy)
   int64_t top_k = 0;       ///< choose among the top_k most likely tokens; 0 means all
-  /// Nucleus sampling: choose among the fewest most likely tokens that have at least the fraction
-  /// top_p of the probability left by top_k and min_p; 1 means no limit. Must be above 0.
+  /// Nucleus sampling: choose among the fewest tokens whose total probability reaches top_p. The
+  /// probabilities are those of the tokens left by top_k and min_p, renormalised. Must be above 0
+  /// and at most 1; 1 means no limit.
   double top_p = 1;
   /// Choose among tokens that are at least min_p times as probable as the most likely token; 0
-  /// means all. Nguyen et al. 2024, arXiv 2407.01082.
+  /// means all. Must be at most 1. Nguyen et al. 2024, arXiv 2407.01082.
   double min_p = 0;
-  /// For tokens that occur in the text, including the prompt, divides positive logits by this
-  /// number and multiplies negative logits by it. A number above 1 lowers these logits; 1 changes
-  /// nothing. Must be above 0 and finite. Keskar et al. 2019, arXiv 1909.05858, section 4.1.
+  /// Lowers the logits of tokens that already occur in the text, including the prompt: positive
+  /// logits are divided by this number, negative logits multiplied by it. 1 changes nothing; a
+  /// number below 1 raises the logits. Must be above 0 and finite. Keskar et al. 2019, arXiv
+  /// 1909.05858, section 4.1.
   double repetition_penalty = 1;
   /// Pairs of a token id and a number to add to its logit. -infinity excludes the token.
   std::vector<std::pair<int64_t, double>> logit_bias = {};
@@ -101,35 +104,38 @@ int64_t sample_token(const Tensor& logits, const SamplingOptions& options,
 struct GenerateOptions {
   int64_t tokens = 100;           ///< maximum number of new tokens
   SamplingOptions sampling = {};  ///< how each token is chosen
-  uint64_t seed = 0;              ///< seed; the text depends only on model, prompt and options
+  uint64_t seed = 0;              ///< seed of the random choices; equal arguments give equal texts
   int64_t vocab = 0;        ///< sample only ids below this (the tokenizer's size); 0 means all
-  int64_t stop_token = -1;  ///< ends the text and is not part of it; -1 means none
+  int64_t stop_token = -1;  ///< generation ends when this token is sampled; it is not part of the
+                            ///< text; -1 means none
   std::function<void(int64_t)> on_token = {};  ///< called with each new token
-  std::function<bool()> stop_if = {};          ///< called after each new token, unless the limit
-                                               ///< `tokens` is reached; if it returns true, the
-                                               ///< text ends
+  /// Called after each new token, unless the limit `tokens` is reached. Generation ends if it
+  /// returns true.
+  std::function<bool()> stop_if = {};
   /// If not null, the log probability of each new token is appended to this vector. It is computed
-  /// from the model's own logits of the ids below `vocab`, before temperature, penalty and bias.
+  /// from the unchanged logits of the ids below `vocab`: before temperature, penalty and bias.
   std::vector<double>* log_probabilities = nullptr;
-  /// If not null, generate() keeps in this vector the tokens that the decoder has read. Pass it
-  /// empty to the first call. If a later prompt continues these tokens, as in a conversation, and
-  /// fits into the decoder, only the rest of the prompt is read. The vector is emptied if
-  /// generation fails midway or if the decoder had to drop the start of the text.
+  /// If not null, generate() stores in this vector the tokens that the decoder has read, so that a
+  /// later call with the same decoder need not read them again, as in a conversation. Pass an empty
+  /// vector to the first call. If a later prompt begins with these tokens, is longer, and fits into
+  /// the decoder, only the rest of the prompt is read. The vector is emptied if generation fails
+  /// midway, or if the decoder had to drop the start of the text.
   std::vector<int64_t>* held = nullptr;
 };
 
-/// A text that is generated piece by piece and ends before the stop string that is complete first.
-/// If two stop strings are complete at once, the text ends before the longer one.
+/// A text that is generated piece by piece and cut off before a stop string. If there are several
+/// stop strings, the one that is complete first counts; of two that are complete at the same time,
+/// the longer one.
 class StopText {
  public:
   /// Throws Error if a stop string is empty.
   explicit StopText(std::vector<std::string> stops);
-  /// Appends `piece`. Returns the next part of the text, as far as it cannot belong to a stop
-  /// string.
+  /// Appends `piece`. Returns the next part of the text, but holds back an end that may be the
+  /// beginning of a stop string. Returns "" after a stop string has ended the text.
   std::string add(const std::string& piece);
   /// Returns whether a stop string has ended the text.
   bool stopped() const { return stopped_; }
-  /// Returns the text held back because a stop string may start in it; empty if stopped().
+  /// Returns the text that add() has held back; empty if stopped().
   std::string rest() const { return held_; }
 
  private:
@@ -149,7 +155,8 @@ class Continuation {
   bool running() const { return running_; }
   /// Returns the last n tokens, or all tokens if there are fewer, as a tensor (1, length).
   Tensor last(int64_t n) const;
-  /// Samples a token from logits (vocab) and appends it, unless it is the stop token.
+  /// Samples a token from logits (vocab) and appends it. If it is the stop token, ends the text
+  /// without appending it.
   void add(const Tensor& logits);
   const std::vector<int64_t>& text() const { return text_; }  ///< prompt and new tokens
   /// Returns the new tokens.
@@ -167,14 +174,14 @@ class Continuation {
 /// Continues `prompt` (token ids) and returns the new tokens. `decoder` must have one row. It is
 /// cleared first, unless options.held says that it has already read the start of the prompt. If the
 /// prompt is longer than decoder.capacity(), only its end is read. Whenever the decoder is full, it
-/// is cleared and reads the last capacity() / 2 tokens again. In a long text, each token therefore
-/// has at least capacity() / 2 tokens as context, and about two tokens are read per new token.
-/// Throws Error if the prompt is empty, if it contains an id outside the vocabulary, if an option
-/// is out of range, or if sample_token() throws.
+/// is cleared and reads the last capacity() / 2 tokens again. In a long text, each new token
+/// therefore has at least capacity() / 2 tokens as context, and the decoder reads about two tokens
+/// per new token on average. Throws Error if the prompt is empty, if it contains an id outside the
+/// vocabulary, if an option is out of range, or if sample_token() throws.
 std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prompt,
                               const GenerateOptions& options = {});
 
-/// Continues `prompt` with a new decoder of `model`.
+/// Continues `prompt` (token ids) with a new decoder of `model`, and returns the new tokens.
 template <class Model>
 requires requires(const Model& model) { model.decoder(1); }
 std::vector<int64_t> generate(const Model& model, const std::vector<int64_t>& prompt,
@@ -184,31 +191,35 @@ std::vector<int64_t> generate(const Model& model, const std::vector<int64_t>& pr
 }
 
 struct BeamSearchOptions {
-  int64_t start = -1;           ///< first token of a target; required
+  int64_t start = -1;           ///< first token of a target (output sequence); required
   int64_t stop = -1;            ///< token that ends a target; required
   int64_t beams = 1;            ///< beam width; 1 means greedy
   int64_t tokens = 100;         ///< maximum length of a target, not counting start and stop
-  double length_penalty = 0.6;  ///< alpha in Hypothesis::score
+  double length_penalty = 0.6;  ///< exponent of the length normalisation in Hypothesis::score
 };
 
-/// A target found by beam search.
+/// A target (output sequence) found by beam search.
 struct Hypothesis {
   std::vector<int64_t> tokens;  ///< the target, without start and stop
-  double log_probability = 0;   ///< of `tokens` and, if stopped, the stop token
-  double score = 0;      ///< log_probability / ((5 + n) / 6)^alpha, n: length, plus 1 if stopped
-  bool stopped = false;  ///< true: ended with the stop token; false: cut off
+  double log_probability = 0;   ///< log probability of `tokens` and, if stopped, of the stop token
+  /// log_probability / ((5 + n) / 6)^length_penalty, where n is the number of tokens, plus 1 if
+  /// stopped.
+  double score = 0;
+  bool stopped = false;  ///< true: ended with the stop token; false: cut off at the maximum length
 };
 
-/// Returns the likeliest targets of each source, at most options.beams, found by beam search, best
-/// score first. `decoder` must have options.beams consecutive rows per source; it is cleared first.
-/// Each target that ends with the stop token narrows the beam by one: Sutskever et al. 2014, arXiv
-/// 1409.3215, section 3.2. Scores: Wu et al. 2016, arXiv 1609.08144, equation 14. Throws Error if
-/// an option is out of range, or if a logit is NaN.
+/// Returns the targets (output sequences) of each source that beam search finds, best score first:
+/// from 1 to options.beams per source. `decoder` must have options.beams consecutive rows per
+/// source; it is cleared first. Each target that ends with the stop token narrows the beam by one:
+/// Sutskever et al. 2014, arXiv 1409.3215, section 3.2. The score is that of Wu et al. 2016, arXiv
+/// 1609.08144, equation 14, without its coverage penalty. Throws Error if an option is out of
+/// range, if the decoder has another number of rows, if a logit is NaN, or if no logit is finite.
 std::vector<std::vector<Hypothesis>> beam_search(Decoder& decoder, int64_t sources,
                                                  const BeamSearchOptions& options);
 
-/// Returns the best target of each source, found by beam search. source is (B, S) int64 and lengths
-/// (B) int64. Undefined lengths mean no padding.
+/// Returns the best target of each source, found by beam search. `source` (B, S) int64 holds the
+/// sources' token ids, and `lengths` (B) int64 their lengths without padding. Undefined lengths
+/// mean no padding.
 template <class Model>
 std::vector<Hypothesis> translate(const Model& model, const Tensor& source, const Tensor& lengths,
                                   const BeamSearchOptions& options) {

@@ -12,21 +12,23 @@ namespace gradus::models {
 struct RNNTranslatorConfig {
   int64_t source_vocab = 0;  ///< vocabulary size; required
   int64_t target_vocab = 0;  ///< vocabulary size; required
-  int64_t context = 128;     ///< maximum number of tokens of a target with its [START]; sources may
-                             ///< be longer
+  int64_t context = 128;     ///< maximum length of a target in tokens, counting [START]; sources
+                             ///< may be longer
   int64_t layers = 1;        ///< number of layers in the encoder and in the decoder
   int64_t dim = 64;          ///< embedding size
-  int64_t hidden = 128;      ///< size of the decoder's state, even; each encoder direction has half
-  double dropout = 0.1;      ///< probability for embeddings, between layers, and before the output
+  int64_t hidden = 128;      ///< size of the decoder's state, even; each encoder direction has a
+                             ///< state of half this size
+  double dropout = 0.1;      ///< dropout rate of embeddings, between layers, and before the output
+                             ///< layer
   Recurrence cell = Recurrence::gru;      ///< cell of encoder and decoder
   nn::Score score = nn::Score::additive;  ///< attention score of decoder state and encoder output
 };
 
 class RNNTranslatorDecoder;
 
-/// The model. A bidirectional encoder computes an annotation (its output) for each source token.
-/// Before each step, the decoder attends to the annotations with the state of its last layer as the
-/// query; the output of this attention is the step's context vector.
+/// A recurrent translator. A bidirectional encoder computes an annotation (its output) for each
+/// source token. Before each step, the decoder attends to the annotations, with the state of its
+/// last layer as the query. The output of this attention is the step's context vector.
 struct RNNTranslator : nn::Module {
   using Config = RNNTranslatorConfig;
   static constexpr const char* kind = "rnn";
@@ -34,22 +36,23 @@ struct RNNTranslator : nn::Module {
 
   const RNNTranslatorConfig config;
   nn::Embedding source_embedding, target_embedding;  ///< (source_vocab, dim); (target_vocab, dim)
-  nn::Dropout dropout;          ///< for embeddings, between layers, before the output
-  nn::RecurrentLayers encoder;  ///< bidirectional, hidden / 2 per direction
-  nn::Linear bridge;            ///< last encoder layer's final states -> decoder's initial states
-                                ///< h, with tanh; an LSTM's c starts at 0
-  nn::Attention attention;      ///< the decoder's state attends to the annotations
-  std::vector<nn::RecurrentCell> cells;  ///< cells of the decoder; the first reads [embedding,
-                                         ///< context vector]
-  nn::Linear readout;                    ///< [state, context vector, embedding] -> dim
-  nn::Linear head;                       ///< dim -> target_vocab
+  nn::Dropout dropout;          ///< applied to embeddings, between layers, and before the head
+  nn::RecurrentLayers encoder;  ///< bidirectional, with states of size hidden / 2 per direction
+  /// Maps the final states of the last encoder layer, with tanh, to the decoder's initial states h.
+  /// An LSTM's c starts at 0.
+  nn::Linear bridge;
+  nn::Attention attention;  ///< the decoder's state attends to the annotations
+  /// The decoder's cells, one per layer. The first reads [embedding, context vector].
+  std::vector<nn::RecurrentCell> cells;
+  nn::Linear readout;  ///< [state, context vector, embedding] -> dim
+  nn::Linear head;     ///< dim -> target_vocab
   explicit RNNTranslator(const RNNTranslatorConfig& config);
 
-  /// Returns next-token logits at each target position: source (B, S) int64 with lengths (B) int64,
-  /// target (B, T) int64 -> (B, T, target_vocab). Undefined lengths mean no padding. Throws Error
-  /// if T is larger than config.context.
+  /// Returns next-token logits at each target position: (B, T, target_vocab). `source` is (B, S)
+  /// int64, `lengths` (B) int64 and `target` (B, T) int64. Undefined lengths mean no padding.
+  /// Throws Error if T is larger than config.context.
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
-  /// Returns the mean cross entropy of the batch's targets.
+  /// Returns the mean cross entropy of the batch's targets, with label smoothing.
   Tensor loss(const PairBatch& batch, double label_smoothing = 0) const;
   /// Returns the attention weights over the source at each target position: (B, T, S). Applies no
   /// dropout and records no gradients.

@@ -12,9 +12,8 @@
 
 namespace gradus::models {
 
-/// A model that SimCLR can train: it maps images to features and can be saved as a model folder
-/// (see model_folder.h). With config.classes = 0 it has no classification head, which SimCLR would
-/// not train.
+/// A model that SimCLR can train: it maps images to features, and save_model() can save it. With
+/// config.classes = 0 it must have no classification head, because SimCLR would not train one.
 template <class E>
 concept ImageEncoder = std::derived_from<E, nn::Module> &&
     requires(const E& encoder, typename E::Config& config, const Tensor& images) {
@@ -25,8 +24,8 @@ concept ImageEncoder = std::derived_from<E, nn::Module> &&
 };
 
 /// The projection head g(h) = out(relu(in(h))) of features h: dim -> hidden -> projection. It is
-/// discarded after training, because its output loses colour and orientation, which h keeps
-/// (section 4.2).
+/// discarded after training: its output loses information that h keeps, such as colour and
+/// orientation (section 4.2 of the paper).
 struct ProjectionHead : nn::Module {
   nn::Linear in, out;  ///< with biases
   ProjectionHead(int64_t dim, int64_t hidden, int64_t projection)
@@ -50,9 +49,9 @@ struct SimCLRConfig {
   }
 };
 
-/// Computes z = g(f(x)) for two views x of each image, with encoder f and projection head g. The
-/// loss (nt_xent) trains the two z of an image to match each other rather than the z of other
-/// images. Example:
+/// The model z = g(f(x)) with an encoder f and a projection head g. It is trained on two views x of
+/// each image. The loss (nt_xent) makes the two z of an image more similar to each other than to
+/// the z of other images. Example:
 ///   SimCLR<ViT> model({.encoder = {.classes = 0}});
 ///   model.loss(augment(images, options, seed, 2 * step),
 ///              augment(images, options, seed, 2 * step + 1))

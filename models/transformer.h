@@ -13,7 +13,7 @@ namespace gradus::models {
 struct TransformerConfig {
   int64_t source_vocab = 0;  ///< vocabulary size; required
   int64_t target_vocab = 0;  ///< vocabulary size; required
-  int64_t context = 128;     ///< maximum number of tokens of a source, and of a target with its
+  int64_t context = 128;     ///< maximum length in tokens of a source, and of a target counting
                              ///< [START]
   int64_t layers = 3;        ///< number of encoder blocks, and of decoder blocks
   int64_t heads = 4;         ///< attention heads; must divide dim
@@ -22,26 +22,29 @@ struct TransformerConfig {
   /// Dropout probability for embeddings, attention weights, hidden layers and sublayer outputs.
   double dropout = 0.1;
   Activation activation = Activation::relu;  ///< activation of the feed-forward layers
-  bool pre_norm = false;                     ///< pre-norm blocks; false: post-norm, as in the paper
-  bool tie = true;            ///< share the target embedding's weight with the output layer
-  bool shared_vocab = false;  ///< one vocabulary and embedding for source and target; requires
-                              ///< source_vocab == target_vocab
-  /// If above 0, backward recomputes the activations of all blocks, this many blocks at a time, to
-  /// save memory. 0 keeps all activations. A model folder does not store it.
+  bool pre_norm = false;                     ///< use pre-norm blocks; false: post-norm, as in the
+                                             ///< paper
+  bool tie = true;  ///< share the target embedding's weight with the output layer
+  /// Use one vocabulary and one embedding for source and target. Requires
+  /// source_vocab == target_vocab.
+  bool shared_vocab = false;
+  /// Number of blocks whose activations backward recomputes at a time, to save memory. 0 keeps all
+  /// activations instead. save_model() does not store this option.
   int64_t recompute = 0;
 };
 
 class TransformerDecoder;
 
-/// The model: embeddings times sqrt(dim) plus sinusoidal positions, an encoder and a decoder, each
-/// of `layers` blocks and a final norm (as in torch.nn.Transformer), and a linear layer to logits.
+/// An encoder-decoder transformer. Embeddings are multiplied by sqrt(dim), and sinusoidal positions
+/// are added. The encoder and the decoder each consist of `layers` blocks and a final norm, as in
+/// torch.nn.Transformer. A linear layer maps the decoder's output to logits.
 struct Transformer : nn::Module {
   using Config = TransformerConfig;
   static constexpr const char* kind = "transformer";
   static Fields fields(TransformerConfig& config);
 
   const TransformerConfig config;
-  nn::Embedding source_embedding, target_embedding;  ///< the same weight if shared_vocab
+  nn::Embedding source_embedding, target_embedding;  ///< one shared weight if config.shared_vocab
   nn::SinusoidalPositions positions;                 ///< added to source and target embeddings
   nn::Dropout dropout;                               ///< applied to the embedded tokens
   std::vector<nn::Block> encoder;                    ///< pre-norm if config.pre_norm
@@ -51,11 +54,11 @@ struct Transformer : nn::Module {
   nn::Linear head;                                   ///< dim -> target_vocab; no bias if config.tie
   explicit Transformer(const TransformerConfig& config);
 
-  /// Returns next-token logits at each target position: source (B, S) int64 with lengths (B) int64,
-  /// target (B, T) int64 -> (B, T, target_vocab). Undefined lengths mean no padding. Throws Error
-  /// if S or T is larger than config.context.
+  /// Returns next-token logits at each target position: (B, T, target_vocab). `source` is (B, S)
+  /// int64, `lengths` (B) int64 and `target` (B, T) int64. Undefined lengths mean no padding.
+  /// Throws Error if S or T is larger than config.context.
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
-  /// Returns the mean cross entropy of the batch's targets.
+  /// Returns the mean cross entropy of the batch's targets, with label smoothing.
   Tensor loss(const PairBatch& batch, double label_smoothing = 0) const;
   /// Returns the cross-attention weights of the last decoder block, averaged over heads: (B, T, S).
   /// Applies no dropout and records no gradients.
@@ -66,11 +69,12 @@ struct Transformer : nn::Module {
   TransformerDecoder decoder(const Tensor& source, const Tensor& lengths, int64_t beams = 1) const&;
   TransformerDecoder decoder(const Tensor&, const Tensor&, int64_t = 1) const&& = delete;
 
-  /// Applies the encoder's blocks and norm to the embedded source: x (B, S, dim) -> (B, S, dim).
-  /// The mask (B, 1, 1, S) is true for real source tokens; undefined means no padding.
+  /// Applies the encoder's blocks and final norm to the embedded source: x (B, S, dim) ->
+  /// (B, S, dim). The mask (B, 1, 1, S) is true for real source tokens; undefined means no padding.
   Tensor encode(const Tensor& x, const Tensor& mask) const;
-  /// Applies the decoder's blocks and norm to the embedded target: y (B, T, dim) -> (B, T, dim).
-  /// `memory` (B, S, dim) is the output of encode(), and `mask` is the mask passed to encode().
+  /// Applies the decoder's blocks and final norm to the embedded target: y (B, T, dim) ->
+  /// (B, T, dim). `memory` (B, S, dim) is the output of encode(), and `mask` is the mask passed to
+  /// encode().
   Tensor decode(const Tensor& y, const Tensor& memory, const Tensor& mask) const;
 
  private:

@@ -10,8 +10,8 @@
 
 namespace gradus::models {
 
-/// How the features of a whole image or text are computed: as the output at one token, or as the
-/// mean of the outputs.
+/// How a sequence of outputs becomes one feature vector of an image or text: the output at one
+/// token, or the mean of the outputs.
 enum class Pooling { token, mean };
 
 struct ViTConfig {
@@ -23,26 +23,27 @@ struct ViTConfig {
   int64_t heads = 4;     ///< attention heads; must divide dim
   int64_t dim = 64;      ///< embedding size
   int64_t hidden = 0;    ///< hidden size of the feed-forward layers; 0 means 4 * dim
-  double dropout = 0;    ///< probability for embeddings, attention weights and sublayer outputs
-  Pooling pooling = Pooling::token;  ///< features: output of the class token, or mean over patches
-  double norm_eps = 1e-5;            ///< added to the variance by the norms
-  /// If above 0, backward recomputes the activations of all blocks, this many blocks at a time, to
-  /// save memory. 0 keeps all activations. A model folder does not store it.
+  double dropout = 0;    ///< dropout rate of embeddings, attention weights and sublayer outputs
+  Pooling pooling = Pooling::token;  ///< features of an image: output of the class token, or mean
+                                     ///< over its patches
+  double norm_eps = 1e-5;            ///< epsilon of the norms, added to the variance
+  /// Number of blocks whose activations backward recomputes at a time, to save memory. 0 keeps all
+  /// activations instead. save_model() does not store this option.
   int64_t recompute = 0;
 
   /// Returns the number of patches per image.
   int64_t patches() const { return image / patch * (image / patch); }
 };
 
-/// The model: a class token followed by linear patch embeddings, learned positions, and pre-norm
-/// blocks.
+/// A vision transformer: a class token followed by linear patch embeddings, learned positions, and
+/// pre-norm blocks.
 struct ViT : nn::Module {
   using Config = ViTConfig;
   static constexpr const char* kind = "vit";
   static Fields fields(ViTConfig& config);
 
   const ViTConfig config;
-  nn::Conv2d patch;                ///< one patch with all its channels -> dim
+  nn::Conv2d patch;                ///< patch embedding: one patch with all its channels -> dim
   const Tensor class_token;        ///< (1, 1, dim)
   const Tensor positions;          ///< (1, 1 + patches, dim), class token first
   nn::Dropout dropout;             ///< applied to the class token and the embedded patches
@@ -52,19 +53,19 @@ struct ViT : nn::Module {
   explicit ViT(const ViTConfig& config);
 
   /// Returns patch embeddings plus positions: images (B, channels, image, image) -> (B, patches,
-  /// dim), with the patches row by row. Throws Error for images of another shape.
+  /// dim). Patches are ordered row by row. Throws Error for images of another shape.
   Tensor embed(const Tensor& images) const;
   /// The tokens whose outputs encode() returns.
   enum class Tokens { all, class_token };
-  /// Encodes the class token and the embedded patches (B, n, dim), which may be a subset of the
-  /// patches of an image. Returns (B, 1 + n, dim), class token first. With Tokens::class_token,
-  /// returns only the output of the class token, (B, 1, dim). The last block then does not compute
-  /// the outputs of the other tokens (see nn::Block::first).
+  /// Returns the outputs for the class token and for the embedded patches (B, n, dim), which may be
+  /// a subset of the patches of an image: (B, 1 + n, dim), class token first. With
+  /// Tokens::class_token, returns only the output of the class token, (B, 1, dim). The last block
+  /// then does not compute the outputs of the other tokens (see nn::Block::first).
   Tensor encode(const Tensor& embedded, Tokens tokens = Tokens::all) const;
   /// Returns image features: (B, channels, image, image) -> (B, dim). They are the output of the
   /// class token or the mean over patches, see config.pooling. With Pooling::token, the class token
-  /// is the only query of the last block. For an AttentionTrace of all tokens, call
-  /// encode(embed(images)) instead.
+  /// is the only query of the last block. To record the attention of all tokens with an
+  /// AttentionTrace, call encode(embed(images)) instead.
   Tensor features(const Tensor& images) const;
   /// Returns the number of features per image.
   int64_t feature_size() const { return config.dim; }
@@ -76,8 +77,8 @@ namespace detail {
 /// Initialises a ViT or a model that contains one. Weights of linear layers and patch embeddings
 /// are Glorot-uniform, and biases are 0. Class tokens, mask tokens and positions are normal with
 /// standard deviation 0.3, close to that of embedded patches. With the usual 0.02, similar patches
-/// cannot be distinguished until the positions have grown: a ViT of width 64 on MNIST then had a
-/// validation loss of 0.48 after 600 steps instead of 0.27.
+/// cannot be distinguished until the positions have grown. For example, the validation loss of a
+/// ViT of width 64 on MNIST after 600 steps is 0.48 with 0.02, but 0.27 with 0.3.
 void initialise_vit(nn::Module& module);
 }  // namespace detail
 

@@ -24,7 +24,8 @@ struct Sigmoid {
 struct SiLU {
   Tensor operator()(const Tensor& x) const { return silu(x); }
 };
-/// Computes gelu(x). For GPT-2's approximation by tanh, pass the function gelu_tanh to Sequential.
+/// Computes gelu(x) by the exact formula. For GPT-2's approximation by tanh, pass the function
+/// gelu_tanh to Sequential.
 struct GELU {
   Tensor operator()(const Tensor& x) const { return gelu(x); }
 };
@@ -47,23 +48,23 @@ struct Flatten {
   explicit Flatten(int64_t start_ = 1, int64_t end_ = -1) : start(start_), end(end_) {}
   Tensor operator()(const Tensor& x) const { return x.flatten(start, end); }
 };
-/// An op on images (..., H, W) as a layer, with the size of its window or output and its options.
-/// For example: MaxPool2d(3, {.stride = 2, .padding = 1}), Upsample(64).
+/// A layer that computes op(x, size, options) for images x (..., H, W), where `op` pools or resizes
+/// images. For example: MaxPool2d(3, {.stride = 2, .padding = 1}), Upsample(64).
 template <auto op, class Options>
 struct ImageLayer {
-  Size2d size;      ///< size of the window or of the output
-  Options options;  ///< options of the op
+  Size2d size;      ///< size of the pooling window, or of Upsample's output
+  Options options;  ///< passed to `op`
   explicit ImageLayer(Size2d size_, const Options& options_ = {})
       : size(size_), options(options_) {}
   Tensor operator()(const Tensor& x) const { return op(x, size, options); }
 };
 ///@{
-/// Compute max_pool2d, avg_pool2d and interpolate.
+/// Layers that compute max_pool2d, avg_pool2d and interpolate.
 using MaxPool2d = ImageLayer<max_pool2d, MaxPool2dOptions>;
 using AvgPool2d = ImageLayer<avg_pool2d, AvgPool2dOptions>;
 using Upsample = ImageLayer<interpolate, InterpolateOptions>;
 ///@}
-/// Computes adaptive_avg_pool2d(x, size).
+/// Computes adaptive_avg_pool2d(x, size): averages images (..., H, W) over windows, down to `size`.
 struct AdaptiveAvgPool2d {
   Size2d size;  ///< size of the output
   explicit AdaptiveAvgPool2d(Size2d size_) : size(size_) {}

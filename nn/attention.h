@@ -17,8 +17,9 @@ struct MultiHeadAttentionOptions {
   int64_t rotary = 0;     ///< if > 0: use rotary positions, for at most this many tokens; requires
                           ///< an even key_dim
   RotaryOptions frequencies = {};  ///< frequencies of the rotary positions
-  /// The table `positions` of another layer, (rotary, key_dim), to share; `frequencies` is then
-  /// ignored. If undefined, the layer computes its own table.
+  /// The table of rotary positions of another layer, to share it: that layer's member `positions`,
+  /// (rotary, key_dim). If defined, `frequencies` is ignored. If undefined, the layer computes its
+  /// own table.
   Tensor positions = {};
   bool causal = false;    ///< tokens attend only to themselves and earlier tokens
   bool bias = true;       ///< add biases in both linear layers
@@ -29,8 +30,8 @@ struct MultiHeadAttentionOptions {
   int64_t window = 0;
   bool qk_norm = false;  ///< apply RMSNorm to each head's queries and keys, before rotary positions
   double eps = 1e-6;     ///< added to the mean square by qk_norm
-  /// Replaces the values v by a v + b first_values, see operator(). a and b are learned scalars
-  /// that start at 1/2.
+  /// If true, uses a v + b w as values, where v are the layer's own values and w those of the first
+  /// layer, see `first_values` of operator(). a and b are learned scalars that start at 1/2.
   bool value_shortcut = false;
 };
 /// Multi-head self-attention or cross-attention: (B, T, dim) -> (B, T, dim). Vaswani et al. 2017,
@@ -52,43 +53,49 @@ struct MultiHeadAttention : Module {
   /// queries, keys and values. proj maps heads * value_dim to dim.
   Linear qkv, proj;
   ///@}
-  const Tensor positions;  ///< if rotary: sines and cosines, (rotary, key_dim); not in state_dict()
-  Dropout dropout;         ///< applied to attention weights and output
-  std::optional<RMSNorm> q_norm, k_norm;  ///< if qk_norm: over key_dim, shared by all heads
-  const Tensor value_shortcut;            ///< if value_shortcut: (2), the scalars a and b
+  const Tensor positions;  ///< sines and cosines, (rotary, key_dim), or undefined if not rotary;
+                           ///< not in state_dict()
+  Dropout dropout;         ///< applied to the attention weights and to the output
+  std::optional<RMSNorm> q_norm, k_norm;  ///< set if qk_norm: norms over key_dim, shared by all
+                                          ///< heads
+  const Tensor value_shortcut;            ///< a and b of the option value_shortcut, in a tensor
+                                          ///< (2), or undefined
   MultiHeadAttention(int64_t dim, const MultiHeadAttentionOptions& options);
 
-  /// Computes self-attention. `mask` broadcasts to (B, heads, T, T). A bool mask is true where a
-  /// token may attend to another; a mask of x's dtype is added to the scores. If a token may attend
-  /// to none, proj is applied to 0.
+  /// Computes self-attention of x (B, T, dim). `mask` broadcasts to (B, heads, T, T). A bool mask
+  /// is true where a token may attend to another; a mask of x's dtype is added to the scores. If a
+  /// token may attend to no token, the input of proj is 0 for this token.
   ///
-  /// `first_values` is for stacks in which all layers but the first have a value_shortcut. Pass
-  /// each layer a pointer to the same tensor, which is undefined at first. The first layer stores
-  /// its values (B, T, kv_heads * value_dim) in this tensor. The other layers read the values, and
-  /// throw Error if `first_values` is null or the tensor undefined.
+  /// `first_values` passes the first layer's values to the other layers of a stack. Construct all
+  /// layers but the first with value_shortcut. Pass each layer a pointer to the same tensor, which
+  /// must be undefined before each pass through the stack. The first layer stores its values (B, T,
+  /// kv_heads * value_dim) in this tensor. The other layers read the values, and throw Error if the
+  /// pointer is null or the tensor undefined.
   Tensor operator()(const Tensor& x, const Tensor& mask = {}, Tensor* first_values = nullptr) const;
-  /// Computes self-attention of the next T tokens, x. These tokens also attend to the cached
-  /// tokens, and are appended to the cache. Throws Error if the attention is not causal, if
-  /// gradients are being recorded, if the tokens exceed the cache's capacity or the rotary
-  /// positions, or if T > 1 and the lengths of the cached sequences differ. `first_values` is used
-  /// as in the overload without a cache, for the values of these T tokens.
+  /// Computes self-attention of x (B, T, dim), the next T tokens of the sequences in `cache`. These
+  /// tokens also attend to the cached tokens, and their keys and values are appended to the cache.
+  /// Throws Error if the attention is not causal, if gradients are being recorded, if there are
+  /// more tokens than the cache's capacity or the rotary positions allow, or if T > 1 and the
+  /// cached sequences differ in length. `first_values` is used as in the overload without a cache,
+  /// for the values of these T tokens.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const;
   /// Returns an empty cache for `batch` sequences of up to `capacity` tokens.
   KeyValueCache make_cache(int64_t batch, int64_t capacity) const;
 
   /// Computes cross-attention: queries come from x (B, Tq, dim), keys and values from `memory` (B,
-  /// Tk, dim). `mask` broadcasts to (B, heads, Tq, Tk). Throws Error if the attention is causal or
-  /// rotary, or has a value_shortcut.
+  /// Tk, dim). `mask` is as in self-attention, but broadcasts to (B, heads, Tq, Tk). Throws Error
+  /// if the layer was constructed with causal, rotary or value_shortcut.
   Tensor cross(const Tensor& x, const Tensor& memory, const Tensor& mask = {}) const {
     return cross(x, keys_and_values(memory), mask);
   }
-  /// Computes cross-attention with the keys and values that keys_and_values() returned.
+  /// Computes cross-attention as the overload above does. `memory` is what keys_and_values()
+  /// returned.
   Tensor cross(const Tensor& x, const KeysAndValues& memory, const Tensor& mask = {}) const;
-  /// Returns the keys and values of `memory` (B, Tk, dim) for cross().
+  /// Returns the keys and values of `memory` (B, Tk, dim), for several calls of cross().
   KeysAndValues keys_and_values(const Tensor& memory) const;
 
  private:
-  struct Resolved;  // checked options with defaults filled in
+  struct Resolved;  // valid options, with defaults filled in
   MultiHeadAttention(int64_t dim, const Resolved& options);
   Tensor position_table(const MultiHeadAttentionOptions& options);
   Tensor project(const Tensor& x, Tensor* first_values) const;
@@ -96,10 +103,10 @@ struct MultiHeadAttention : Module {
   Tensor output(const Tensor& y) const;
 };
 
-/// Returns the mask of real tokens: true at the first lengths[b] positions of sequence b, false at
-/// padding. lengths (batch) int64 -> bool (batch, 1, 1, longest), a mask for MultiHeadAttention;
-/// squeeze(1) makes it a mask for Attention. Returns an undefined tensor if lengths is undefined.
-/// Throws Error unless each length is from 1 to longest.
+/// Returns an attention mask that hides padding: bool (batch, 1, 1, longest), true at the first
+/// lengths[b] positions of sequence b. `lengths` is int64 (batch). The mask is for
+/// MultiHeadAttention; squeeze(1) makes it a mask for Attention. Returns an undefined tensor if
+/// `lengths` is undefined. Throws Error unless each length is from 1 to `longest`.
 Tensor padding_mask(const Tensor& lengths, int64_t batch, int64_t longest);
 
 }  // namespace gradus::nn

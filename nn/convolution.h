@@ -12,11 +12,12 @@ struct Conv2dLayerOptions {
   Size2d stride = 1, padding = 0, dilation = 1;  ///< see Conv2dOptions
   int64_t groups = 1;                            ///< number of channel groups
   bool bias = true;                              ///< add a bias per output channel
-  bool hidden = true;  ///< false for a model's input layer, see Module::hidden_matrices
+  bool hidden = true;  ///< list the weight in Module::hidden_matrices; false for input layers
 };
 /// Applies conv2d with learned filters: (N, in, H, W) -> (N, out, H', W').
 struct Conv2d : Module {
-  const Tensor weight, bias;  ///< (out, in / groups, h, w) for kernels h x w; (out) or undefined
+  const Tensor weight, bias;  ///< weight (out, in / groups, h, w) for kernels h x w; bias (out) or
+                              ///< undefined
   Conv2dOptions options;      ///< passed to conv2d
   Conv2d(int64_t in, int64_t out, Size2d kernel, const Conv2dLayerOptions& options = {});
   Tensor operator()(const Tensor& x) const { return conv2d(x, weight, bias, options); }
@@ -29,11 +30,11 @@ struct Conv1dLayerOptions {
   int64_t stride = 1, padding = 0, dilation = 1;  ///< see Conv1dOptions
   int64_t groups = 1;                             ///< number of channel groups
   bool bias = true;                               ///< add a bias per output channel
-  bool hidden = true;  ///< false for a model's input layer, see Module::hidden_matrices
+  bool hidden = true;  ///< list the weight in Module::hidden_matrices; false for input layers
 };
 /// Applies conv1d with learned filters: (N, in, L) -> (N, out, L').
 struct Conv1d : Module {
-  const Tensor weight, bias;  ///< (out, in / groups, kernel); (out) or undefined
+  const Tensor weight, bias;  ///< weight (out, in / groups, kernel); bias (out) or undefined
   Conv1dOptions options;      ///< passed to conv1d
   Conv1d(int64_t in, int64_t out, int64_t kernel, const Conv1dLayerOptions& options = {});
   Tensor operator()(const Tensor& x) const { return conv1d(x, weight, bias, options); }
@@ -44,11 +45,12 @@ struct ConvTranspose2dLayerOptions {
   int64_t groups = 1;                                  ///< number of channel groups
   bool bias = true;                                    ///< add a bias per output channel
   Size2d dilation = 1;                                 ///< see ConvTranspose2dOptions
-  bool hidden = true;  ///< false for a model's output layer, see Module::hidden_matrices
+  bool hidden = true;  ///< list the weight in Module::hidden_matrices; false for output layers
 };
 /// Applies conv_transpose2d with learned filters: (N, in, H, W) -> (N, out, H', W').
 struct ConvTranspose2d : Module {
-  const Tensor weight, bias;       ///< (in, out / groups, h, w), kernel h x w; (out) or undefined
+  const Tensor weight, bias;       ///< weight (in, out / groups, h, w) for kernels h x w; bias
+                                   ///< (out) or undefined
   ConvTranspose2dOptions options;  ///< passed to conv_transpose2d
   ConvTranspose2d(int64_t in, int64_t out, Size2d kernel,
                   const ConvTranspose2dLayerOptions& options = {});
@@ -60,11 +62,11 @@ struct BatchNormOptions {
   double momentum = 0.1;  ///< weight of a new batch in the running statistics
   bool affine = true;     ///< scale by a weight and add a bias
 };
-/// Batch normalisation of x (N, C, ...). Training mode normalises by the mean and variance of the
-/// batch, and updates the running mean and variance (with the unbiased variance, as in PyTorch). An
-/// empty batch does not update them, nor does a recomputation in backward. In training mode, throws
-/// Error if a channel has only one element. Evaluation mode normalises by the running mean and
-/// variance. Unlike PyTorch's, the state dict contains no num_batches_tracked.
+/// Batch normalisation of x (N, C, ...). In training mode, normalises by the mean and variance of
+/// the batch, and throws Error if a channel has only one element. Also updates the running mean and
+/// variance (with the unbiased variance, as in PyTorch), except if the batch is empty or if
+/// recompute() runs the layer a second time. In evaluation mode, normalises by the running mean and
+/// variance. Unlike in PyTorch, the state dict has no num_batches_tracked.
 struct BatchNorm : Module {
   const Tensor weight, bias, running_mean, running_var;  ///< (C); weight and bias may be undefined
   double eps, momentum;                                  ///< see BatchNormOptions

@@ -1,11 +1,12 @@
 #pragma once
 // Initialisers. Most come in two forms: a function that returns a new float32 tensor, and a
 // function that returns an Initialiser for Module::param(). `shape` is the shape of the parameter.
-// Functions that compute fan_in or fan_out expect the shape of a weight: (out, in) for a matrix,
-// (out, in, height, width) for a convolution of images. Any number of axes may follow `in`. fan_in
-// is `in`, and fan_out is `out`, times the sizes of these axes. These functions throw Error if the
-// shape has fewer than 2 axes or a size of 0. Random values come from the calling thread's
-// generator.
+// Random values come from the calling thread's generator.
+//
+// Functions that compute fan_in or fan_out expect the shape of a weight, (out, in, ...): (out, in)
+// for a matrix, (out, in, height, width) for a convolution of images. With k the product of the
+// sizes after `in` (1 for a matrix), fan_in is in * k and fan_out is out * k. These functions throw
+// Error if the shape has fewer than 2 axes or a size of 0.
 
 #include <functional>
 
@@ -20,18 +21,20 @@ using Initialiser = std::function<Tensor(const Shape& shape)>;
 namespace init {
 
 ///@{
-/// Draws values uniformly from `low` to `high`, which must not be below `low`.
+/// Draws values uniformly from `low` to `high`. Throws Error unless both are finite and low <=
+/// high.
 Tensor uniform(const Shape& shape, double low, double high);
 Initialiser uniform(double low, double high);
 ///@}
-/// Draws normal values with the given mean and standard deviation, which must be >= 0.
+/// Draws normal values with the given mean and standard deviation. Throws Error unless both are
+/// finite and std >= 0.
 Tensor normal(const Shape& shape, double mean = 0, double std = 1);
 /// Draws normal values with mean 0 and standard deviation 1.
 Initialiser normal();
-/// Draws values from the normal distribution truncated to [low, high], by inverting its
-/// distribution function, not by clamping. `low` and `high` are values, not multiples of `std`.
-/// Throws Error unless std > 0 and low < high, or if the interval is further than 36 std from the
-/// mean.
+/// Draws values from the normal distribution truncated to [low, high]. Values outside the interval
+/// are not clamped to its ends. `low` and `high` are values, not multiples of `std`. Throws Error
+/// unless std > 0, low < high and all four are finite, or if the interval is further than 36 std
+/// from the mean.
 Tensor trunc_normal(const Shape& shape, double mean = 0, double std = 1, double low = -2,
                     double high = 2);
 
@@ -43,8 +46,8 @@ Tensor kaiming_uniform(const Shape& shape, double a = 2.23606797749978969641);
 Initialiser kaiming_uniform();
 ///@}
 ///@{
-/// Draws normal values with mean 0 and standard deviation sqrt(2 / ((1 + a^2) fan_in)). a is the
-/// slope as in kaiming_uniform(), but 0 by default.
+/// Draws normal values with mean 0 and standard deviation sqrt(2 / ((1 + a^2) fan_in)), where a is
+/// the negative slope of a leaky ReLU. The default a = 0 is for ReLU.
 Tensor kaiming_normal(const Shape& shape, double a = 0);
 Initialiser kaiming_normal();
 ///@}
@@ -61,7 +64,7 @@ Initialiser xavier_normal();
 ///@}
 ///@{
 /// Draws values uniformly from [-b, b) with b = 1/sqrt(fan_in), as PyTorch does for biases.
-/// `fan_in` is the fan_in of the same layer's weight, and must be > 0.
+/// `fan_in` is that of the weight of the same layer. Throws Error unless fan_in > 0.
 Tensor uniform_fan_in(const Shape& shape, int64_t fan_in);
 Initialiser uniform_fan_in(int64_t fan_in);
 ///@}

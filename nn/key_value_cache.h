@@ -32,29 +32,30 @@ class KeyValueCache {
   /// shorter sequence contain arbitrary finite numbers.
   Tensor keys() const { return view(k_); }
   Tensor values() const { return view(v_); }  ///< the cached values, (B, Hk, length, value_dim)
-  /// Returns the attention mask (B, 1, 1, length) of the last token of each sequence: true at all
-  /// keys of that sequence or, if window > 0, only at the last `window` of them.
+  /// Returns the attention mask (B, 1, 1, length) for the last token of each sequence. It is true
+  /// at all keys of the sequence or, if window > 0, only at the last `window` keys.
   Tensor visible_to_last(int64_t window) const;
   /// Returns the number of cached tokens of each sequence.
   const std::vector<int64_t>& lengths() const { return lengths_; }
   int64_t length() const;  ///< number of cached tokens of the longest sequence
   bool uneven() const;     ///< whether the lengths differ
   int64_t capacity() const { return capacity_; }  ///< maximum number of tokens per sequence
-  /// Returns, for each token of x, the features of the token before it: (B, T, dim), for blocks
-  /// with token_shift. x (B, T, dim) is the input of a sublayer for the next T >= 1 tokens;
-  /// sublayer 0 is attention, 1 the MLP. Features before the first token of a sequence are 0. If
-  /// `save`, saves the last token of x for the next call with the same sublayer. Throws Error, with
-  /// nothing changed, if gradients are being recorded.
+  /// Returns the features of the token before each token of x, (B, T, dim), for blocks with
+  /// token_shift. x (B, T, dim), T >= 1, is the input of a sublayer (0: attention, 1: MLP) for the
+  /// next T tokens. The features before x's first token are those saved last for this sublayer, or
+  /// 0 if there are none. If `save`, saves the last token of x for the next call with the same
+  /// sublayer. Throws Error, with nothing changed, if gradients are being recorded.
   Tensor previous_tokens(size_t sublayer, const Tensor& x, bool save = true);
-  /// Replaces each sequence i by the old sequence rows[i], as beam search requires; rows (B) int64
-  /// may repeat an index.
+  /// Replaces every sequence i by the old sequence rows[i], as beam search requires. `rows` is
+  /// int64 (B), and may contain an index more than once.
   void reorder(const Tensor& rows);
-  /// Appends a copy of the sequence of `other`, a cache that was constructed for one sequence, with
-  /// this cache's number of heads, key_dim, value_dim and dtype. Throws Error if `other` is not
-  /// such a cache, if its sequence was removed or is longer than this cache's capacity, or if this
+  /// Appends a copy of the only sequence of `other`. Throws Error unless `other` was constructed
+  /// for one sequence, with the number of heads, key_dim, value_dim and dtype of this cache. Also
+  /// throws Error if that sequence was removed or is longer than this cache's capacity, or if this
   /// cache already has as many sequences as it was constructed for.
   void add_row(const KeyValueCache& other);
-  /// Removes sequence `row`. The last sequence moves to this index.
+  /// Removes sequence `row`. The last sequence moves to this index. Throws Error if there is no
+  /// such sequence.
   void remove_row(int64_t row);
   /// Removes the tokens of all sequences; the number of sequences stays the same.
   void clear();
@@ -66,10 +67,11 @@ class KeyValueCache {
     return all.slice(0, 0, std::ssize(lengths_)).slice(2, 0, length());
   }
   int64_t capacity_;
-  Tensor k_, v_;                       // (largest B, Hk, allocated tokens, key_dim or value_dim)
+  Tensor k_, v_;                       // (initial B, Hk, allocated tokens, key_dim or value_dim)
   std::vector<int64_t> lengths_;       // (B)
-  std::vector<int64_t> written_;       // (largest B): number of tokens in initialised memory
-  std::array<Tensor, 2> last_tokens_;  // per sublayer: (B, 1, dim), or undefined if none
+  std::vector<int64_t> written_;       // (initial B): number of tokens with initialised memory
+  std::array<Tensor, 2> last_tokens_;  // per sublayer: the token saved last, (B, 1, dim)
+                                       // undefined
 };
 
 }  // namespace gradus::nn

@@ -11,33 +11,35 @@ namespace gradus::nn {
 
 struct LinearOptions {
   bool bias = true;    ///< add a bias
-  bool hidden = true;  ///< false for a model's output layer, see Module::hidden_matrices
-  std::vector<int64_t> rows = {};   ///< number of rows of each matrix stacked in the weight;
-                                    ///< empty: one matrix
-  std::vector<int64_t> heads = {};  ///< number of attention heads of each matrix; empty: none
+  bool hidden = true;  ///< list the weight in Module::hidden_matrices; false for output layers
+  std::vector<int64_t> rows = {};   ///< number of rows of each matrix, if the weight stacks
+                                    ///< several; empty: one matrix
+  std::vector<int64_t> heads = {};  ///< number of attention heads of each matrix in `rows`; empty:
+                                    ///< no matrix consists of heads
 };
-/// Computes activation(x weight^T + bias + u), where u is the output of the low-rank update, if
-/// add_lora() gave the layer an update. Products with the weight are computed in operator(), rows()
-/// and feed_forward() and, for layers with an update, in nn/finetune/lora.cpp: to support another
-/// kind of weight, change these.
+/// Computes activation(x weight^T + bias). If add_lora() gave the layer a low-rank update, adds the
+/// output of the update before the activation. To support another kind of weight, change all
+/// functions that multiply by the weight: operator(), rows(), feed_forward() and, for layers with
+/// an update, those in nn/finetune/lora.cpp.
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
   /// Makes a layer from existing parameters, for example a weight shared with an embedding. Both
   /// must be leaves of the same dtype, float32 or float64, and the layer makes them require grad.
-  /// The layer does not mark the weight as that of a hidden layer, see Module::hidden_matrices.
+  /// Module::hidden_matrices does not list this weight.
   explicit Linear(const Tensor& weight, const Tensor& bias = {});
   /// Maps (..., in) to (..., out).
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
   /// Computes output features [begin, end) only: (..., in) -> (..., end - begin). Throws Error
   /// unless 0 <= begin < end <= out.
   Tensor rows(const Tensor& x, int64_t begin, int64_t end) const;
-  /// Returns the dtype of inputs and outputs.
+  /// Returns the dtype of inputs and outputs: float32 if the weight is bfloat16 or int8, else the
+  /// dtype of the weight.
   Dtype dtype() const { return is_compressed(weight.dtype()) ? float32 : weight.dtype(); }
 };
-/// Returns second(activation(first(x))), or second(gated(first(x), activation)) if `is_gated`. If
-/// not `is_gated` and neither layer has an update, this is one op, which saves a single hidden
-/// tensor for backward.
+/// Returns second(activation(first(x))) or, if `is_gated`, second(gated(first(x), activation)), see
+/// gated(). If not `is_gated` and neither layer has a LoRA update, this is one op, which saves a
+/// single hidden tensor for backward.
 Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
                     const Linear& second, bool is_gated = false);
 
@@ -91,28 +93,32 @@ struct Dropout {
 struct MLPOptions {
   int64_t hidden = 0;                        ///< hidden size; 0 means 4 * dim
   Activation activation = Activation::gelu;  ///< activation of the hidden layer
-  bool gated = false;                        ///< hidden layer is activation(a) * b, [a, b] = fc(x)
-  bool bias = true;                          ///< add biases in fc and proj
+  bool gated = false;                        ///< hidden layer is activation(a) * b, where a and b
+                                             ///< are the halves of fc(x)
+  bool bias = true;                          ///< add biases in both linear layers
   double dropout = 0;                        ///< dropout probability of the output
   double hidden_dropout = 0;                 ///< dropout probability of the hidden layer
 };
-/// The feed-forward layer of a transformer: proj(activation(fc(x))) or, if gated,
-/// proj(activation(a) * b) with [a, b] = fc(x). Maps (..., dim) to (..., dim).
+/// The feed-forward layer of a transformer: (..., dim) -> (..., dim). Computes
+/// proj(activation(fc(x))) or, if gated, proj(activation(a) * b), where a and b are the halves of
+/// fc(x).
 struct MLP : Module {
-  Linear fc, proj;                  ///< dim -> hidden (2 * hidden if gated); hidden -> dim
+  Linear fc, proj;                  ///< fc: dim -> hidden (twice that if gated); proj: hidden ->
+                                    ///< dim
   Activation activation;            ///< activation of the hidden layer
   bool gated;                       ///< whether the hidden layer is gated
-  Dropout dropout, hidden_dropout;  ///< applied to the output; to the hidden layer
+  Dropout dropout, hidden_dropout;  ///< dropout of the output; dropout of the hidden layer
   explicit MLP(int64_t dim, const MLPOptions& options = {});
   Tensor operator()(const Tensor& x) const;
 };
 
 struct SwiGLUOptions {
-  int64_t hidden = 0;  ///< hidden size; 0 means hidden_size(dim)
-  bool bias = false;   ///< add biases in fc and proj
+  int64_t hidden = 0;  ///< hidden size; 0 means SwiGLU::hidden_size(dim)
+  bool bias = false;   ///< add biases in both linear layers
   double dropout = 0;  ///< dropout probability of the output
 };
-/// A gated MLP: proj(silu(a) * b) with [a, b] = fc(x). Shazeer 2020, arXiv 2002.05202, equation 6.
+/// A gated MLP: computes proj(silu(a) * b), where a and b are the halves of fc(x). Shazeer 2020,
+/// arXiv 2002.05202, equation 6.
 struct SwiGLU : MLP {
   explicit SwiGLU(int64_t dim, const SwiGLUOptions& options = {});
   /// Returns 8/3 * dim, rounded up to a multiple of 8. With this hidden size the gated MLP has

@@ -6,11 +6,11 @@
 
 namespace gradus::internal {
 
-/// While a Loading exists, modules that this thread creates run no initialisers: parameters that
-/// have one are zeros, and parameters with a constant initial value have that value. These
-/// parameters may have at most `elements` elements in total, so that a damaged configuration cannot
-/// make them much larger than its weights file. Parameters made from an existing tensor are not
-/// counted, nor are buffers.
+/// While a Loading exists, modules that its thread creates run no initialisers: parameters with an
+/// initialiser are zeros, and parameters with a constant initial value have that value. Both kinds
+/// of parameters may have at most `elements` elements in total, so that a damaged configuration
+/// cannot make a model much larger than its weights file. Buffers and parameters made from an
+/// existing tensor are not counted.
 class Loading {
  public:
   explicit Loading(int64_t elements);
@@ -20,8 +20,8 @@ class Loading {
 
   /// Returns the innermost Loading on this thread, or null.
   static Loading* current();
-  /// Counts a parameter of this shape. Throws Error if the total exceeds the constructor's
-  /// `elements`. The message begins with `layer`.
+  /// Adds the elements of a parameter to the total. Throws Error, which names the parameter, if the
+  /// total exceeds the constructor's `elements`. The message begins with `layer`.
   void count(const char* layer, const std::string& name, const Shape& shape);
 
  private:

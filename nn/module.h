@@ -26,10 +26,11 @@ namespace gradus::nn {
 struct LoraUpdate;  // finetune/lora.h
 
 /// The base of layers and models: named parameters, buffers and children, in order of registration.
-/// Registering throws Error if the name is empty, contains a dot, or is taken in the same module,
-/// also by a list of children.
+/// Registering throws Error if the name is empty, contains a dot, or is already used in the same
+/// module, for example by children().
 /// Copying a module copies handles, as copying a Tensor does: both copies share the parameters. A
-/// tied parameter is listed, counted and saved once, under its first name.
+/// parameter registered in several places (a tied parameter) is listed, counted and saved once,
+/// under its first name.
 class Module {
  public:
   Module(const Module&) = default;
@@ -45,10 +46,10 @@ class Module {
   /// Returns the number of elements of all parameters.
   int64_t num_parameters() const;
 
-  /// Returns the matrices of hidden layers, for Muon: the weights marked by hidden_weight(), each
-  /// once. A marked weight that another layer registers without the mark, such as a tied embedding,
-  /// is not included. Embeddings, biases, norms, LoRA's matrices and layers created with hidden =
-  /// false, such as the output layers of our models, have no mark.
+  /// Returns the matrices of hidden layers, for optim::Muon: the weights marked by hidden_weight(),
+  /// each once. Leaves out a marked weight if another layer registers it without the mark, such as
+  /// an embedding with the same weight. Embeddings, biases, norms and LoRA's matrices have no mark,
+  /// nor do layers created with hidden = false, such as output layers.
   std::vector<StackedMatrices> hidden_matrices() const;
 
   /// Returns parameters and persistent buffers by name, detached but not copied: further training
@@ -62,28 +63,32 @@ class Module {
   void load_state_dict(const NamedTensors& state, bool strict = true);
 
   /// Calls rule(name, parameter) for each of named_parameters(). The rule may overwrite the
-  /// parameter in place, because no gradients are recorded. Does nothing while a model is created
-  /// to be loaded from files, since the files' weights will overwrite the parameters.
+  /// parameter in place, because no gradients are recorded. Does nothing while a function such as
+  /// load_model() creates the model, because the weights in the files will overwrite the
+  /// parameters.
   void initialise(
       const std::function<void(const std::string& name, const Tensor& parameter)>& rule);
 
   /// Sets whether the parameters require grad. Optimisers skip parameters that do not (frozen
   /// parameters). Freezing also clears their gradients. Throws Error if `on` is true and a
-  /// parameter is compressed.
+  /// parameter is bfloat16 or int8.
   void requires_grad_(bool on = true);
   /// Clears the gradients of the parameters.
   void zero_grad();
-  /// Converts parameters and floating-point buffers in place, so that all handles to them see the
-  /// new dtype, and clears the gradients of the converted tensors. If `dtype` is bfloat16 or int8,
-  /// converts and freezes only weights marked by compressible(), such as those of Linear and
-  /// Embedding. A weight that another layer registers without the mark keeps its dtype. The model
-  /// can then be used for inference, or to train other layers around the converted weights. Weights
-  /// converted back to float32 or float64 stay frozen. If a tensor cannot be converted (float64 to
-  /// bfloat16 or int8; a NaN, an infinity or a tensor that is no matrix to int8), changes nothing
-  /// and throws Error, which names the tensor. Also throws Error if `dtype` is int64 or bool.
+  /// Converts parameters and floating-point buffers to `dtype` in place, so that all handles to
+  /// them see the new dtype. Clears the gradients of the converted tensors.
+  ///
+  /// If `dtype` is bfloat16 or int8, converts and freezes only weights marked by compressible(),
+  /// such as those of Linear and Embedding. A weight that another layer registers without the mark
+  /// keeps its dtype. The model can then be used for inference, or to train other layers around the
+  /// converted weights. Weights converted back to float32 or float64 stay frozen.
+  ///
+  /// Throws Error, with nothing changed, if a tensor cannot be converted; the message names the
+  /// tensor. float64 converts to neither bfloat16 nor int8. Only a matrix of finite elements
+  /// converts to int8. Also throws Error if `dtype` is int64 or bool.
   void to(Dtype dtype);
 
-  /// Returns the update of this linear layer, or null if it has none; see add_lora().
+  /// Returns the LoRA update of this linear layer, or null if it has none; see add_lora().
   const LoraUpdate* lora_update() const { return registry_->update.get(); }
 
  protected:
@@ -91,47 +96,51 @@ class Module {
 
   /// Registers a new parameter, initialiser(shape), and returns its handle:
   ///   weight(param("weight", {out, in}, init::kaiming_uniform()))
-  /// While a model is created to be loaded from files, the parameter is zeros and no initialiser
-  /// runs, since the files' weights will overwrite the parameter. Throws Error if a size is below 1
-  /// or if the initialiser returns another shape. While loading, also throws Error if the model has
-  /// too many elements for the files, see load_weights() in models/folder/model_folder.h. The
-  /// message begins with `layer`, by default the name of the calling constructor.
+  /// Throws Error if a size is below 1 or if the initialiser returns another shape. The message
+  /// begins with `layer`, by default the name of the calling constructor.
+  ///
+  /// While a function such as load_model() creates the model, no initialiser runs and the parameter
+  /// is zeros, because the weights in the files will overwrite it. param() then also throws Error
+  /// if the model has too many elements for the files, see load_weights() in
+  /// models/folder/model_folder.h.
   Tensor param(const std::string& name, const Shape& shape, const Initialiser& initialiser,
                const char* layer = __builtin_FUNCTION());
-  /// Registers a new float32 parameter whose elements are all `value`, also while loading. Throws
-  /// Error in the same cases as the overload above.
+  /// Registers a new float32 parameter whose elements are all `value`, even while a function such
+  /// as load_model() creates the model. Throws Error if a size is below 1 or, in that case, if the
+  /// model has too many elements for the files. The message begins with `layer`.
   Tensor param(const std::string& name, const Shape& shape, double value,
                const char* layer = __builtin_FUNCTION());
   /// Registers `value` as a parameter, for example the weight of another layer. Makes `value`
-  /// require grad, and returns it. Throws Error unless `value` is a floating-point leaf. An
-  /// expression passed as `value`, such as init::normal({n, n}), is evaluated even while
+  /// require grad, and returns it. Throws Error unless `value` is a leaf of float32 or float64. If
+  /// `value` is a random tensor, such as init::normal({n, n}), it is also computed while
   /// load_model() creates the model; pass an Initialiser to avoid this.
   Tensor param(const std::string& name, Tensor value);
-  /// Marks `parameter` as compressible, so that to() may convert it to bfloat16 and int8. Returns
-  /// `parameter`. Throws Error unless it is the parameter registered last. All ops that read
-  /// the parameter must accept these dtypes, as linear(), feed_forward() and embedding() do. For
+  /// Marks `parameter`, the one registered last, so that to() may convert it to bfloat16 and int8.
+  /// Returns `parameter`. Throws Error if it is not the one registered last. All ops that read the
+  /// parameter must accept these dtypes, as linear(), feed_forward() and embedding() do. For
   /// example:
   ///   weight(compressible(param("weight", {out, in}, init::kaiming_uniform())))
   Tensor compressible(Tensor parameter);
-  /// Marks a parameter of this layer as the weight of a hidden layer, see hidden_matrices(). It may
-  /// be a matrix, the filters of a convolution, or several matrices stacked in one tensor. For
-  /// stacked matrices, `rows` lists the number of rows of each, and `heads` the number of attention
-  /// heads of each; see StackedMatrices. Throws Error if `parameter` is not this layer's own.
+  /// Marks a parameter of this layer as the weight of a hidden layer, so that hidden_matrices()
+  /// lists it. It may be a matrix, the filters of a convolution, or several matrices stacked in one
+  /// tensor. For stacked matrices, `rows` lists the number of rows of each, and `heads` the number
+  /// of attention heads of each; see StackedMatrices. Throws Error if `parameter` is not a
+  /// parameter of this layer itself.
   void hidden_weight(const Tensor& parameter, std::vector<int64_t> rows = {},
                      std::vector<int64_t> heads = {});
   /// Marks `weight`, the first parameter of this layer, as the matrix (out, in) of a linear map, so
-  /// that add_lora() can give the layer an update. The layer must apply lora_update() if it is not
-  /// null.
+  /// that add_lora() can give the layer a LoRA update. If lora_update() is not null, the layer must
+  /// apply it.
   void adaptable(const Tensor& weight) { registry_->adaptable = weight; }
   /// Registers `value` as a buffer and returns it. state_dict() lists the buffer only if
   /// `persistent` is true. Throws Error if `value` is undefined or requires grad.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
-  /// Registers the table values(float32) as a buffer that state_dict() does not list, and returns
-  /// the table. When to() changes the table's dtype, the table is recomputed by values(dtype),
-  /// because a converted table would have only the precision of float32.
+  /// Registers values(float32) as a buffer, for example a table of positions, and returns it.
+  /// state_dict() does not list the buffer. When to() changes the buffer's dtype, it calls
+  /// values(dtype) again, because a converted table would have only the precision of float32.
   Tensor buffer(const std::string& name, const std::function<Tensor(Dtype)>& values);
-  /// Registers a layer and returns it. In this module's lists, the names of its parameters and
-  /// buffers start with `name` and a dot. Throws Error if the layer is or contains this module.
+  /// Registers a layer and returns it. This module lists the layer's parameters and buffers under
+  /// names that start with `name` and a dot. Throws Error if the layer is or contains this module.
   template <class M>
   M child(const std::string& name, M module) {
     check_name(name);
@@ -161,12 +170,12 @@ class Module {
     Tensor tensor = {};                    // for a parameter or buffer
     std::shared_ptr<Registry> child = {};  // for a child
     bool compressible = false, hidden = false;
-    std::vector<int64_t> rows = {}, heads = {};  // for a hidden weight: as in StackedMatrices
-    std::function<Tensor(Dtype)> values = {};    // for a table: computes it
+    std::vector<int64_t> rows = {}, heads = {};  // of a hidden weight, see hidden_weight()
+    std::function<Tensor(Dtype)> values = {};    // computes the buffer in a dtype, or empty
   };
   struct Registry {
     std::vector<Entry> entries;
-    Tensor adaptable;  // the weight of a linear layer
+    Tensor adaptable;  // the weight passed to adaptable(), or undefined
     std::shared_ptr<LoraUpdate> update;
   };
   struct Named {

@@ -17,25 +17,26 @@ inline auto sinusoidal_table(int64_t length, int64_t dim) {
   return [=](Dtype dtype) { return sinusoidal_positions(length, dim, dtype); };
 }
 
-/// The frequencies of rotary positions. A `factor` above 1 scales them as in Llama 3.1, for
-/// contexts longer than in training: a pair of features that rotates fewer than `low_turns` times
-/// within `trained_context` tokens rotates `factor` times slower, and a pair that rotates more than
-/// `high_turns` times is unchanged. Frequencies in between are interpolated (Llama Team 2024, arXiv
-/// 2407.21783).
+/// The frequencies of rotary positions. If factor > 1, the frequencies are scaled as in Llama 3.1,
+/// for contexts longer than in training. A pair of features that makes fewer than `low_turns` full
+/// turns within `trained_context` tokens then rotates `factor` times slower. A pair that makes more
+/// than `high_turns` turns is unchanged. Frequencies in between are interpolated (Llama Team 2024,
+/// arXiv 2407.21783).
 struct RotaryOptions {
   double theta = 1e4;     ///< before scaling, pair i of `dim` features rotates by
                           ///< theta^(-2i/dim) radians per token
   double factor = 1;      ///< divides the slowest frequencies; 1 means no scaling
-  double low_turns = 1;   ///< pairs with fewer rotations are slowed by the whole factor
-  double high_turns = 4;  ///< pairs with more rotations are unchanged
-  /// Length of the contexts in training, in tokens: low_turns and high_turns count full turns within
-  /// this length.
+  double low_turns = 1;   ///< pairs with fewer turns within trained_context are slowed by `factor`
+  double high_turns = 4;  ///< pairs with more turns within trained_context are not slowed
+  /// Length of the contexts in training, in tokens. low_turns and high_turns are numbers of full
+  /// turns within this length.
   int64_t trained_context = 8192;
   bool operator==(const RotaryOptions&) const = default;
 };
-/// Returns the sines and cosines for rotary(), (length, dim) in float32 or float64, in the order of
-/// sinusoidal_positions(); with the default options, the values are the same too. Throws Error
-/// unless length, dim, theta and trained_context > 0, factor >= 1 and 0 <= low_turns < high_turns.
+/// Returns the table of sines and cosines for rotary(): (length, dim), float32 or float64. Row t
+/// holds the sine of the angle of pair i at column 2i, and the cosine at column 2i+1. With the
+/// default options this is the table of sinusoidal_positions(). Throws Error unless length, dim,
+/// theta and trained_context > 0, factor >= 1 and 0 <= low_turns < high_turns.
 Tensor rotary_positions(int64_t length, int64_t dim, const RotaryOptions& options = {},
                         Dtype dtype = float32);
 
@@ -64,23 +65,24 @@ struct SinusoidalPositions : Module {
 };
 
 /// Returns an attention mask for rows x (B, T, ...) that contain several examples, one after
-/// another. The bool mask (B, 1, T, T) is true where key j is not before the first token of query
-/// i's example; causal attention then hides the keys after the query. `positions` (B, T) int64
-/// counts the tokens of each example from 0. If `positions` is undefined, so is the mask. Throws
-/// Error unless each row of `positions` starts at 0 and each later position is 0 or 1 more than the
-/// previous position.
+/// another. The mask, bool (B, 1, T, T), hides earlier examples: it is true where key j is at or
+/// after the first token of query i's example. Causal attention also hides the keys after the
+/// query. `positions` (B, T) int64 counts the tokens of each example from 0. Returns an undefined
+/// tensor if `positions` is undefined. Throws Error unless each row of `positions` starts at 0, and
+/// each later position either is 0 (a new example) or continues the count.
 Tensor same_example(const Tensor& x, const Tensor& positions);
 
 /// Returns x (B, T, dim) with the features of each token mixed with those of the previous token:
-/// x_t + weight * (x_{t-1} - x_t) with weight (dim). x_{t-1} is replaced by 0 for the first token
-/// and, if `mask` is given (a bool attention mask (B, 1, T, T)), for tokens that may not attend to
-/// the previous token. Returns x if the weight is undefined. This is the token shift of RWKV (Peng
-/// et al. 2023, arXiv 2305.13048) with mu = 1 - weight, but RWKV has a mu for each projection.
+/// x_t + weight * (x_{t-1} - x_t). `weight` is (dim); if it is undefined, returns x. For the first
+/// token, x_{t-1} is 0. If `mask` is given, a bool attention mask (B, 1, T, T), x_{t-1} is also 0
+/// for tokens that may not attend to the previous token. This is the token shift of RWKV (Peng et
+/// al. 2023, arXiv 2305.13048) with mu = 1 - weight, but RWKV has a mu for each projection.
 Tensor token_shift(const Tensor& x, const Tensor& weight, const Tensor& mask = {});
-/// Returns token_shift of x (B, T, dim), the next T >= 1 tokens of the sequences in `cache`. The
-/// token before the first of them comes from `cache`. If `save`, `cache` then saves the last token
-/// of x. `sublayer` is 0 for the block's attention, 1 for its MLP. If the weight is undefined,
-/// returns x and saves nothing; otherwise throws Error if gradients are being recorded.
+/// Returns token_shift(x, weight) for x (B, T, dim), the next T >= 1 tokens of the sequences in
+/// `cache`. The token before them is the one that `cache` saved last, or 0. If `save`, `cache`
+/// saves the last token of x. `sublayer` is 0 for the block's attention, 1 for its MLP. If the
+/// weight is undefined, returns x and saves nothing; otherwise throws Error if gradients are being
+/// recorded.
 Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache& cache, size_t sublayer,
                    bool save = true);
 

@@ -33,17 +33,18 @@ struct RecurrentLayers : Module {
   const Recurrence cell;                    ///< LSTM, GRU or RNN; the same in every layer
   const int64_t input, hidden, directions;  ///< input size; state size; 2 if bidirectional, else 1
   const Dropout dropout;                    ///< applied to the output of every layer but the last
-  const std::vector<RecurrentWeights> weights;  ///< per layer: forward, then reverse if
-                                                ///< bidirectional
+  const std::vector<RecurrentWeights> weights;  ///< of layer 0 forward, layer 0 reverse (if
+                                                ///< bidirectional), layer 1 forward, and so on
 
   /// Maps x (B, T, input), T >= 1, to the output (B, T, directions * hidden) of the last layer and
-  /// the final state (layers * directions, B, hidden). `first` is the initial state; undefined
-  /// means zeros. Only LSTM has a state c: RNN and GRU throw Error if first.c is defined.
+  /// the final state (layers * directions, B, hidden). `first` is the initial state, of the same
+  /// shape; undefined means zeros. Only LSTM has a state c: RNN and GRU throw Error if first.c is
+  /// defined.
   ///
   /// `lengths` (B) int64 are the lengths of the sequences, in any order; undefined means that all
-  /// are T. Throws Error unless each length is from 1 to T. Padding after the end of a sequence is
-  /// not read, and its output is 0. The forward direction ends at the last step of a sequence, and
-  /// the reverse direction starts there, as with torch's pack_padded_sequence and
+  /// are T. Throws Error unless each length is from 1 to T. The padding after the end of a sequence
+  /// is ignored, and the output there is 0. The forward direction ends at the last step of a
+  /// sequence, and the reverse direction starts there, as with torch's pack_padded_sequence and
   /// pad_packed_sequence.
   RecurrentOutput operator()(const Tensor& x, const RecurrentState& first = {},
                              const Tensor& lengths = {}) const;
@@ -78,8 +79,8 @@ struct RecurrentCell : Module {
   const RecurrentWeights weights;  ///< parameters of the cell
 
   /// Returns the next state from x (B, input) and the previous state `before`. The h of the
-  /// returned state is the output. `before` contains h (B, hidden) and, for LSTM, c (B, hidden);
-  /// undefined means zeros. RNNCell and GRUCell throw Error if before.c is defined.
+  /// returned state is the output of the cell. `before` contains h (B, hidden) and, for LSTM, c (B,
+  /// hidden); undefined means zeros. RNNCell and GRUCell throw Error if before.c is defined.
   RecurrentState operator()(const Tensor& x, const RecurrentState& before = {}) const;
 
  protected:
@@ -100,9 +101,10 @@ using GRUCell = RecurrentCellOf<Recurrence::gru>;
 
 // ---- single-head attention ----
 
-/// The score of a query q and a key k. dot and bilinear: Luong et al. 2015, arXiv 1508.04025,
+/// The function that computes the score of a query q and a key k. w, v, query and key in the
+/// formulas are members of Attention. dot and bilinear: Luong et al. 2015, arXiv 1508.04025,
 /// section 3.1. scaled_dot: Vaswani et al. 2017, arXiv 1706.03762. additive: Bahdanau et al. 2015,
-/// arXiv 1409.0473, appendix A.1.2. w, v, query and key are members of Attention.
+/// arXiv 1409.0473, appendix A.1.2.
 enum class Score {
   dot,         ///< q . k
   scaled_dot,  ///< q . k / sqrt(query_dim)
@@ -114,30 +116,31 @@ enum class Score {
 /// a value of Dv features.
 struct AttentionResult {
   Tensor output;   ///< (B, Tq, Dv)
-  Tensor weights;  ///< (B, Tq, Tk); they sum to 1 per query, or are 0 if the query sees no key
+  Tensor weights;  ///< (B, Tq, Tk): sum to 1 per query, or are 0 if the query may attend to no key
 };
 
 /// Single-head attention: output = softmax(scores) values.
 struct Attention : Module {
   Score score;                       ///< the score function
-  const Tensor w;                    ///< for bilinear: (query_dim, key_dim)
-  std::optional<Linear> query, key;  ///< for additive: layers with `hidden` output features
-  const Tensor v;                    ///< for additive: (1, hidden)
+  const Tensor w;                    ///< if the score is bilinear: (query_dim, key_dim)
+  std::optional<Linear> query, key;  ///< if the score is additive: layers with output size `hidden`
+  const Tensor v;                    ///< if the score is additive: (1, hidden)
   /// Throws Error if `score` is dot or scaled_dot and query_dim != key_dim. Only additive uses
   /// `hidden`; 0 means query_dim.
   Attention(Score score, int64_t query_dim, int64_t key_dim, int64_t hidden = 0);
 
   /// Computes attention for queries (B, Tq, query_dim), keys (B, Tk, key_dim) and values (B, Tk,
-  /// Dv). The bool mask broadcasts to (B, Tq, Tk) and is true where a query may attend to a key. If
-  /// a query may attend to no key, its weights and output are 0.
+  /// Dv). The mask must be bool and broadcast to (B, Tq, Tk). It is true where a query may attend
+  /// to a key. If a query may attend to no key, its weights and output are 0.
   AttentionResult operator()(const Tensor& queries, const Tensor& keys, const Tensor& values,
                              const Tensor& mask = {}) const {
     return attend(queries, prepare(keys), values, mask);
   }
-  /// Returns the part of the score that depends only on keys (B, Tk, key_dim), to be computed once
-  /// for any number of calls of attend(): (B, Tk, query_dim) or, for additive, (B, Tk, hidden).
+  /// Returns the part of the score that depends only on keys (B, Tk, key_dim), so that several
+  /// calls of attend() can share it. The shape is (B, Tk, query_dim) or, for additive, (B, Tk,
+  /// hidden).
   Tensor prepare(const Tensor& keys) const;
-  /// Computes the same as operator(), from prepare(keys) instead of the keys.
+  /// Computes attention as operator() does. `prepared` is what prepare(keys) returned.
   AttentionResult attend(const Tensor& queries, const Tensor& prepared, const Tensor& values,
                          const Tensor& mask = {}) const;
 

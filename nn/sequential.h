@@ -1,6 +1,6 @@
 #pragma once
-// Layers applied one after the other, and stacks of layers whose activations backward can
-// recompute.
+// Layers applied one after the other, and stacks of layers whose activations can be recomputed in
+// backward.
 
 #include <algorithm>
 #include <optional>
@@ -46,7 +46,7 @@ class Sequential : public Module {
   /// Makes a net of the layers in order. If the only layer is a Sequential, copies the layers of
   /// that Sequential instead.
   explicit Sequential(std::initializer_list<Item> layers) {
-    const bool one = layers.size() == 1;  // compilers differ in whether {other} calls this
+    const bool one = layers.size() == 1;  // only some compilers call this for {other}
     if (const auto* other = one ? layers.begin()->apply_.target<Sequential>() : nullptr)
       for (const Item& layer : other->layers_) add(layer);
     else
@@ -70,9 +70,9 @@ class Sequential : public Module {
 
 /// Calls layer(i, state) for i from 0 to `layers` - 1, and returns the final state. `state` holds
 /// the tensors that pass from layer to layer; each call replaces them by the layer's outputs. If
-/// `group` > 0, backward recomputes the activations of `group` layers at a time, see recompute().
-/// Everything that `layer` refers to must then live until backward has run. Throws Error if `group`
-/// is negative.
+/// `group` > 0, backward recomputes the activations of `group` layers at a time, see recompute();
+/// everything that `layer` refers to must live until backward has run. Throws Error if `group` is
+/// negative.
 template <std::invocable<size_t, std::vector<Tensor>&> Apply>
 std::vector<Tensor> run_stack(size_t layers, int64_t group, std::vector<Tensor> state,
                               const Apply& layer) {
@@ -89,8 +89,9 @@ std::vector<Tensor> run_stack(size_t layers, int64_t group, std::vector<Tensor> 
   return state;
 }
 
-/// Applies transformer blocks to x (B, T, dim) by run_stack(), which explains `group`. `mask` is
-/// the attention mask that each block gets.
+/// Applies transformer blocks to x (B, T, dim), one after another. Each block gets the attention
+/// mask `mask`. If `group` > 0, backward recomputes the activations of `group` blocks at a time,
+/// and the blocks must live until backward has run; see run_stack().
 template <class Block>
 Tensor apply_blocks(const std::vector<Block>& blocks, int64_t group, const Tensor& x,
                     const Tensor& mask = {}) {

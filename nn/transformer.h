@@ -33,12 +33,14 @@ struct BlockOptions {
   int64_t rotary = 0;               ///< if > 0: use rotary positions, for at most this many tokens;
                                     ///< requires an even head size
   RotaryOptions frequencies = {};   ///< frequencies of the rotary positions
-  Tensor positions = {};            ///< table to share, see MultiHeadAttentionOptions
-  int64_t window = 0;               ///< window of causal attention, see MultiHeadAttentionOptions
-  bool qk_norm = false;             ///< normalise queries and keys, see MultiHeadAttentionOptions
-  bool value_shortcut = false;      ///< mix first_values into the values, see
+  Tensor positions = {};            ///< rotary table of another layer to share, see
                                     ///< MultiHeadAttentionOptions
-  bool token_shift = false;         ///< apply token_shift() to the inputs of both sublayers;
+  int64_t window = 0;               ///< each token attends to itself and window - 1 earlier ones;
+                                    ///< 0: no limit; other values require `causal`
+  bool qk_norm = false;             ///< apply RMSNorm to each head's queries and keys
+  bool value_shortcut = false;      ///< mix the first layer's values into the values, see
+                                    ///< MultiHeadAttentionOptions
+  bool token_shift = false;         ///< apply token_shift() to the inputs of attention and MLP; its
                                     ///< weights start at 0
 };
 /// An encoder block or, if causal, a block of a decoder-only model: self-attention, then an MLP.
@@ -48,11 +50,12 @@ struct Block : Module {
   MultiHeadAttention attn;      ///< self-attention, dim -> dim
   Norm ln2;                     ///< norm of the MLP sublayer
   MLP mlp;                      ///< dim -> dim
-  const Tensor shift1, shift2;  ///< if token_shift: weights (dim) for attention and MLP
+  const Tensor shift1, shift2;  ///< token_shift() weights (dim) of attention and MLP, or undefined
   Block(int64_t dim, const BlockOptions& options);
 
-  /// Applies the block to x. mask and first_values are those of MultiHeadAttention. With
-  /// token_shift, a mask must be bool (B, 1, T, T).
+  /// Applies the block to x (B, T, dim). `mask` and `first_values` are passed to
+  /// MultiHeadAttention. If the block has token_shift, `mask` must be bool (B, 1, T, T) or
+  /// undefined.
   Tensor operator()(const Tensor& x, const Tensor& mask = {},
                     Tensor* first_values = nullptr) const {
     const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) {
@@ -61,11 +64,11 @@ struct Block : Module {
     return residual(norm_first, ln2, h,
                     [&](const Tensor& y) { return mlp(token_shift(y, shift2, mask)); });
   }
-  /// Applies the block to the next T >= 1 tokens, x. These tokens also attend to the cached tokens,
-  /// and are appended to the cache. `first_values` is that of MultiHeadAttention. Throws Error if
-  /// the attention is not causal, if gradients are being recorded, if the tokens exceed the cache's
-  /// capacity or the rotary positions, or if T > 1 and the lengths of the cached sequences differ.
-  /// The cache is then unchanged.
+  /// Applies the block to x (B, T, dim), the next T >= 1 tokens of the sequences in `cache`. These
+  /// tokens also attend to the cached tokens, and are appended to the cache. `first_values` is
+  /// passed to MultiHeadAttention. Throws Error, with the cache unchanged, if the attention is not
+  /// causal, if gradients are being recorded, if there are more tokens than the cache's capacity or
+  /// the rotary positions allow, or if T > 1 and the cached sequences differ in length.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const {
     const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) {
       const Tensor out = attn(token_shift(y, shift1, cache, 0, false), cache, first_values);
@@ -77,9 +80,9 @@ struct Block : Module {
                     [&](const Tensor& y) { return mlp(token_shift(y, shift2, cache, 1)); });
   }
   /// Returns only the outputs of the first `count` tokens of x (B, T, dim): (B, count, dim). These
-  /// tokens attend to all of x. Queries and MLP of the other tokens are not computed. Throws Error
-  /// if the attention is causal or rotary, if the block has token_shift or value_shortcut, or if
-  /// count is not from 1 to T.
+  /// tokens attend to all of x. Does not compute the queries and the MLP of the other tokens.
+  /// Throws Error if the attention is causal or rotary, if the block has token_shift or
+  /// value_shortcut, or if count is not from 1 to T.
   Tensor first(int64_t count, const Tensor& x) const;
 };
 
@@ -89,7 +92,7 @@ struct LlamaBlockOptions {
   int64_t hidden = 0;      ///< hidden size of the SwiGLU; 0 means SwiGLU::hidden_size(dim)
   int64_t context = 1024;  ///< maximum number of tokens
   double dropout = 0;      ///< dropout probability of attention weights and sublayer outputs
-  int64_t window = 0;      ///< window of attention, see MultiHeadAttentionOptions; 0 means none
+  int64_t window = 0;      ///< tokens attend to themselves and window - 1 earlier ones; 0: no limit
 };
 /// Returns the decoder block of Llama: pre-norm with RMSNorm, rotary positions, SwiGLU, no biases.
 /// Touvron et al. 2023, arXiv 2302.13971, section 2.2. With a window it is the block of Mistral:
@@ -111,9 +114,9 @@ struct DecoderBlock : Module {
   DecoderBlock(int64_t dim, const BlockOptions& options);
 
   /// Applies the block to x (B, T, dim). `memory` is cross.keys_and_values(encoder output), and
-  /// `memory_mask` is the mask of MultiHeadAttention::cross. If `cache` is given, x is only the
-  /// next T tokens. These tokens also attend to the cached tokens, and are appended to the cache;
-  /// the errors are those of MultiHeadAttention with a cache.
+  /// `memory_mask` is passed to MultiHeadAttention::cross. If `cache` is given, x is only the next
+  /// T tokens of the sequences in `cache`. These tokens also attend to the cached tokens, and are
+  /// appended to the cache; the errors are those of MultiHeadAttention with a cache.
   Tensor operator()(const Tensor& x, const KeysAndValues& memory, const Tensor& memory_mask = {},
                     KeyValueCache* cache = nullptr) const {
     const Tensor h = residual(norm_first, ln1, x,

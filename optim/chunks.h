@@ -13,13 +13,14 @@ namespace gradus::optim {
 /// on the number of threads.
 class Chunks {
  public:
-  static constexpr int64_t grain = 16384;  ///< elements per chunk, or fewer in an array's last
+  static constexpr int64_t grain = 16384;  ///< number of elements per chunk; the last chunk of an
+                                           ///< array may have fewer
 
-  /// Appends an array of n elements.
+  /// Appends an array of n elements; its chunks get the next numbers.
   void add(int64_t n) { ends_.push_back(count() + (n + grain - 1) / grain); }
   /// Returns the number of chunks of all arrays.
   int64_t count() const { return ends_.empty() ? 0 : ends_.back(); }
-  /// Returns the index of the array to which the chunk belongs, and the index in this array of the
+  /// Returns the index of the array to which a chunk belongs, and the index, in this array, of the
   /// chunk's first element.
   std::pair<size_t, int64_t> operator[](int64_t chunk) const {
     const auto at = std::upper_bound(ends_.begin(), ends_.end(), chunk);

@@ -8,8 +8,9 @@
 namespace gradus::optim {
 
 /// Several optimisers used as one: they step together, follow one learning-rate schedule and are
-/// saved together. Gradients are clipped by their norm over all parameters. If the check before a
-/// step fails in one of the optimisers, none of them steps.
+/// saved together. Gradients are clipped by their norm over all parameters. If one of the
+/// optimisers rejects a step, for example because a gradient is NaN, step() throws Error and none
+/// of them steps.
 class CombinedOptimizer : public Optimizer {
  public:
   /// Throws Error if there is no optimiser, if one is null, if the learning rate of the first is 0,
@@ -19,8 +20,8 @@ class CombinedOptimizer : public Optimizer {
   /// Returns the parameters of all optimisers, in the order given.
   std::vector<Tensor> parameters() const override;
   double lr() const override;  ///< learning rate of the first optimiser
-  /// Sets the learning rate of the first optimiser and changes the others' in proportion: the
-  /// ratios stay as at construction.
+  /// Sets the learning rate of the first optimiser, and multiplies those of the others by the same
+  /// factor, so that their ratios stay as at construction.
   void set_lr(double lr) override;
   /// Returns the states of all optimisers. Each name starts with the name of its optimiser and a
   /// dot, for example "Muon.momentum.0". The second of two AdamW optimisers is called "AdamW2".
@@ -35,8 +36,8 @@ class CombinedOptimizer : public Optimizer {
 
   struct Part {
     std::unique_ptr<Optimizer> optimizer;
-    std::string name;  // prefix of its states' names in state_dict()
-    double lr_ratio;   // its learning rate divided by that of the first optimiser
+    std::string name;  // prefix of the optimiser's state names in state_dict()
+    double lr_ratio;   // the optimiser's learning rate divided by that of the first
   };
   std::vector<Part> parts_;
 };

@@ -22,18 +22,19 @@ class ElementwiseOptimizer : public GroupOptimizer {
   struct Chunk {
     int64_t n;                ///< number of elements
     T* param;                 ///< the elements, updated by the rule
-    const T* grad;            ///< their gradient before clipping
-    T* state[max_state];      ///< their states, in the constructor's order; null after the last
-    double lr, weight_decay;  ///< those of the group; lr includes lr_scale
+    const T* grad;            ///< gradient of the elements, before clipping
+    T* state[max_state];      ///< states, in the constructor's order; null after the last
+    double lr, weight_decay;  ///< values of the parameter group; lr includes lr_scale
     double grad_scale;        ///< for clipping: the rule must multiply gradients by this, unless
                               ///< it reads only their signs
-    int64_t step;             ///< number of this update of the parameter, from 1
+    int64_t step;             ///< number of updates of the parameter, including this one
   };
 
  protected:
-  /// Each step calls rule(chunk) with a Chunk<float> or a Chunk<double>, on several threads at
-  /// once. The rule must not throw. Throws Error if there are more than max_state `states`, or if
-  /// their tensors do not have the shape and dtype of the parameter.
+  /// Makes an optimiser whose steps call rule(chunk) with a Chunk<float> or a Chunk<double>, on
+  /// several threads at once. The rule must not throw. Throws Error if there are more than
+  /// max_state `states`, or if the initial tensor of a state does not have the shape and dtype of
+  /// its parameter.
   template <class Rule>
   ElementwiseOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
                        std::vector<State> states, const Rule& rule)

@@ -10,10 +10,11 @@ namespace gradus::optim {
 double grad_norm(const std::vector<Tensor>& params);
 
 /// Scales the gradients by min(1, max_norm / (norm + 1e-6)) and returns the norm before scaling.
-/// Unless the factor is 1, each gradient is replaced by a new tensor. If the norm is NaN, all
-/// gradients become NaN. If the norm is infinite and max_norm finite, the factor is 0: infinite
-/// elements become NaN, and all others 0. Throws Error unless max_norm > 0. Optimizer::step with
-/// max_grad_norm clips within the update instead and leaves the gradients unchanged.
+/// Unless the factor is 1, each gradient is replaced by a new tensor. All gradients become NaN if
+/// the norm is NaN, or if both the norm and max_norm are infinite. If only the norm is infinite,
+/// the factor is 0: infinite elements become NaN, and all others become zero. Throws Error unless
+/// max_norm > 0. Optimizer::step with max_grad_norm clips within the update instead and leaves the
+/// gradients unchanged.
 double clip_grad_norm(const std::vector<Tensor>& params, double max_norm);
 
 namespace internal {
@@ -24,8 +25,9 @@ double norm_of(const std::vector<Tensor>& gradients);
 double clip_factor(double norm, double max_norm);
 /// Throws Error unless max_norm > 0. The message begins with `op`.
 void check_max_norm(const char* op, double max_norm);
-/// Throws Error if a tensor of counts holds a number below 0: one whose name in `state` is `name` or
-/// ends with '.' and `name`. The message begins with `op`.
+/// Throws Error if a tensor of counts in `state` contains a number below 0. These are the int64
+/// tensors whose name is `name` or ends with a dot and `name`, for example "Muon.step" for "step".
+/// The message begins with `op`.
 void check_counts(const char* op, const NamedTensors& state, const std::string& name);
 
 }  // namespace internal

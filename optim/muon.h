@@ -12,41 +12,43 @@ namespace gradus::optim {
 
 struct MuonOptions {
   double lr = 0.02;         ///< learning rate
-  double momentum = 0.95;   ///< decay of the running mean m of g, in [0, 1)
-  bool nesterov = true;     ///< orthogonalise (1 - momentum) g + momentum m instead of m
-  double weight_decay = 0;  ///< each step multiplies p by 1 - lr * weight_decay
-  bool cautious = false;    ///< decay only the elements that the update moves towards 0
+  double momentum = 0.95;   ///< decay of the running mean of the gradient, in [0, 1)
+  bool nesterov = true;     ///< orthogonalise (1 - momentum) g + momentum m instead of m, where g
+                            ///< is the gradient and m its running mean
+  double weight_decay = 0;  ///< each step scales the parameter by 1 - lr * weight_decay
+  bool cautious = false;    ///< apply weight decay only to elements that the update moves towards 0
   int64_t steps = 5;        ///< number of Newton-Schulz steps, from 1 to 100
-  /// Replace the polynomial of newton_schulz() by those of Amsel et al. 2025, "The Polar Express",
-  /// arXiv 2505.16932, and divide the matrix by (sum of s^4)^(1/4) over its singular values s
-  /// instead of by its Frobenius norm. 3 or 4 steps are then about as accurate as 5 steps of
+  /// Use the polynomials of Amsel et al. 2025, "The Polar Express", arXiv 2505.16932, instead of
+  /// that of newton_schulz(). Also divide the matrix by (sum of s^4)^(1/4) over its singular values
+  /// s instead of by its Frobenius norm. 3 or 4 steps are then about as accurate as 5 steps of
   /// newton_schulz().
   bool polar_express = false;
-  /// Orthogonalise and scale the rows of each attention head as a separate matrix, in weights of
-  /// queries, keys and values whose StackedMatrices::heads is given (Zhang et al. 2026, arXiv
-  /// 2605.08933). This takes less time than orthogonalising all heads as one matrix.
+  /// Orthogonalise and scale the rows of each attention head as a separate matrix. This applies to
+  /// weights of queries, keys and values whose StackedMatrices::heads is given. It takes less time
+  /// than orthogonalising all heads as one matrix. Zhang et al. 2026, arXiv 2605.08933.
   bool per_head = false;
-  /// Round the operands of the Newton-Schulz products of float32 parameters to bfloat16, as Jordan
-  /// et al. do, except in a few products that need more precision. This changes an update by a few
-  /// percent, or with 3 steps and polar_express by up to a fifth. Has no effect if
-  /// has_bfloat16_products(), in core/debug/build_info.h, returns false.
+  /// In the matrix products of the Newton-Schulz steps, round the operands to bfloat16, as Jordan
+  /// et al. 2024 do. Applies to float32 parameters only, and not to a few products that need more
+  /// precision. Changes an update by a few percent or, with 3 steps and polar_express, by up to a
+  /// fifth. Has no effect if has_bfloat16_products(), in core/debug/build_info.h, returns false.
   bool bfloat16 = false;
 };
 
-/// Muon: for each matrix p (rows, columns) with gradient g,
+/// Muon updates each matrix p (rows, columns) with gradient g and running mean m of g:
 ///   m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m, or m if not `nesterov`;
 ///   p = (1 - lr weight_decay) p - lr sqrt(max(1, rows / columns)) newton_schulz(u).
-/// An update has about the same size along all of its singular directions, including those with
-/// small gradients. Embeddings, output layers, biases and norms need another optimiser, see
-/// CombinedOptimizer. Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
-/// networks"; `cautious`: Chen et al. 2025, arXiv 2510.12402. The bits of the result do not depend
-/// on the number of threads. step() throws Error, with nothing changed, if a gradient contains a
-/// NaN or an infinity.
+/// A parameter of more than 2 axes counts as a matrix of size(0) rows. An update has about the same
+/// size along all of its singular directions, including those with small gradients. Embeddings,
+/// output layers, biases and norms need another optimiser, see CombinedOptimizer. The bits of the
+/// result do not depend on the number of threads. step() throws Error, with nothing changed, if a
+/// gradient contains a NaN or an infinity. Jordan et al. 2024, "Muon: An optimizer for hidden
+/// layers in neural networks"; `cautious`: Chen et al. 2025, arXiv 2510.12402.
 class Muon : public GroupOptimizer {
  public:
-  /// Throws Error, naming the parameter, if a parameter has fewer than 2 axes or no rows, if `rows`
-  /// is given but does not consist of positive numbers that add up to param.size(0), or if `heads`
-  /// is given but does not contain, for each matrix, a positive divisor of its number of rows.
+  /// Throws Error if a parameter has fewer than 2 axes or no rows; the message names the parameter.
+  /// Also throws Error unless `rows` is empty or consists of positive numbers that add up to
+  /// param.size(0), and unless `heads` is empty or contains a positive divisor of each matrix's
+  /// number of rows (see StackedMatrices).
   Muon(std::vector<StackedMatrices> params, const MuonOptions& options = {});
 
  private:
@@ -59,16 +61,16 @@ class Muon : public GroupOptimizer {
   void update_matrix(const Matrix& matrix, double grad_scale) const;
 
   MuonOptions options_;
-  std::vector<std::vector<int64_t>> rows_;  // per parameter: number of rows of each matrix
+  std::vector<std::vector<int64_t>> rows_;  // per parameter: number of rows of each matrix or head
 };
 
 struct MuonAndAdamWOptions {
   MuonOptions muon = {};  ///< for the hidden matrices
-  /// Options for all other parameters.
+  /// Options of AdamW, for all parameters other than the hidden matrices.
   AdamWOptions adamw = {.lr = 3e-3, .beta2 = 0.99, .weight_decay = 0};
 };
-/// Returns Muon for a module's hidden matrices and AdamW for its other parameters, as one
-/// optimiser:
+/// Returns an optimiser that applies Muon to a module's hidden matrices and AdamW to its other
+/// parameters:
 ///   const auto optimizer = optim::muon_and_adamw(model.parameters(), model.hidden_matrices());
 /// lr() returns AdamW's learning rate. set_lr() sets AdamW's learning rate and changes Muon's in
 /// proportion. AdamW decays only parameters of rank >= 2. Throws Error if no hidden matrix requires

@@ -8,29 +8,29 @@
 namespace gradus::optim {
 
 /// Returns approximately U V^T for each matrix G = U S V^T: the nearest matrix with orthonormal
-/// rows or columns. After 5 steps the result has singular values between about 0.7 and 1.2, or
-/// smaller ones where a singular value of G is below 0.0015 times the Frobenius norm |G|. If G has
-/// more rows than columns, the iteration runs on G^T:
+/// rows or columns. `matrices` (..., rows, columns) is float32 or float64. The result is contiguous
+/// and not differentiable. The iteration, which runs on G^T if G has more rows than columns, is
 ///   X = G / (|G| + 1e-7), then `steps` times
 ///   A = X X^T,  X = 3.4445 X + (-4.7750 A + 2.0315 A A) X
-/// Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks". `matrices` (...,
-/// rows, columns) is float32 or float64. The result is contiguous and has no graph. A matrix with a
-/// NaN or an infinity becomes NaN. Throws Error unless `steps` is from 1 to 100.
+/// where |G| is the Frobenius norm. After 5 steps the result has singular values between about 0.7
+/// and 1.2, or smaller ones where a singular value of G is below 0.0015 |G|. A matrix with a NaN or
+/// an infinity becomes NaN. Throws Error unless `steps` is from 1 to 100. Jordan et al. 2024,
+/// "Muon: An optimizer for hidden layers in neural networks".
 Tensor newton_schulz(const Tensor& matrices, int64_t steps = 5);
 
 namespace internal {
 
-/// Options of the iteration, see MuonOptions (optim/muon.h).
+/// Options of newton_schulz(), see MuonOptions in optim/muon.h.
 struct NewtonSchulz {
   int64_t steps = 5;           ///< number of steps
   bool polar_express = false;  ///< see MuonOptions
   bool rounded = false;        ///< see MuonOptions::bfloat16
 };
 
-/// Runs the iteration on the contiguous matrix `x` (rows, cols). `squares` is the sum of the
-/// squared elements of x, and `y` a buffer of the same size as x. Overwrites x and y and returns a
-/// factor: the result is factor x + y. If called inside a parallel loop, runs on the calling thread
-/// only, otherwise on all threads. The bits of the result do not depend on the number of threads.
+/// Runs newton_schulz() on the contiguous matrix `x` (rows, cols), whose squared elements have the
+/// sum `squares`. Overwrites x and `y`, a buffer of the size of x, and returns a factor: the result
+/// is factor * x + y. Uses all threads or, inside a parallel loop, only the calling thread. The
+/// bits of the result do not depend on the number of threads.
 template <class T>
 T newton_schulz(int64_t rows, int64_t cols, const NewtonSchulz& options, double squares, T* x,
                 T* y);

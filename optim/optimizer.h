@@ -15,12 +15,12 @@ namespace gradus::optim {
 struct ParameterGroup {
   std::vector<Tensor> params;  ///< no parameter may be in two groups or twice in one
   double lr_scale = 1;         ///< the group's learning rate is lr_scale times the optimiser's
-  std::optional<double> weight_decay = {};  ///< default: the optimiser's weight decay
+  std::optional<double> weight_decay = {};  ///< the group's weight decay; default: the optimiser's
 };
 
 /// Parameter groups. A plain list of parameters becomes one group.
 struct ParameterGroups {
-  std::vector<ParameterGroup> list;  ///< each with its own lr_scale and weight_decay
+  std::vector<ParameterGroup> list;  ///< the groups, each with its own lr_scale and weight_decay
   ParameterGroups(std::vector<Tensor> params) : list{{.params = std::move(params)}} {}
   ParameterGroups(std::initializer_list<Tensor> params) : list{{.params = params}} {}
   ParameterGroups(std::vector<ParameterGroup> groups) : list(std::move(groups)) {}
@@ -50,7 +50,7 @@ struct State {
       : name(name), initial(std::move(initial)) {}
 };
 
-/// The base of all optimisers: updates parameters by their gradients.
+/// The base of all optimisers, which update parameters by their gradients.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -58,10 +58,10 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Updates all parameters that require grad and have a gradient. Returns the norm of the
-  /// gradients before clipping (grad_norm, if set), or 0 if neither max_grad_norm nor grad_norm is
-  /// set. Throws Error, with nothing changed, if an option is invalid, if the dtype of a parameter
-  /// has changed since its state was allocated, or if the optimiser rejects a gradient (Muon
-  /// rejects NaN and infinity).
+  /// gradients before clipping: options.grad_norm if set, or 0 if neither max_grad_norm nor
+  /// grad_norm is set. Throws Error, with nothing changed, if an option is invalid, if the dtype of
+  /// a parameter has changed since its state was allocated, or if the optimiser rejects a gradient
+  /// (Muon rejects NaN and infinity).
   double step(const StepOptions& options = {});
   /// Clears the gradients of all parameters: grad() is then undefined.
   void zero_grad();
@@ -89,15 +89,15 @@ class Optimizer {
  private:
   friend class CombinedOptimizer;
   friend class ShardedOptimizer;
-  /// Returns the gradients of the parameters that the next step updates, contiguous.
+  /// Returns contiguous gradients of the parameters that the next step updates.
   virtual std::vector<Tensor> gradients() const = 0;
   /// Throws Error if the next step cannot update its parameters.
   virtual void check_step() const = 0;
   /// Updates the parameters, with each gradient multiplied by `grad_scale`. step() calls it after
   /// check_step(), and no gradients are recorded.
   virtual void apply(double grad_scale) = 0;
-  /// Makes later steps update only the parameters p with &p.impl() in `owned`, and frees the state
-  /// of all others. state_dict() then lists the freed states as undefined tensors.
+  /// Makes later steps update only parameters p for which `owned` contains &p.impl(), and frees the
+  /// state of all others. state_dict() then lists the freed states as undefined tensors.
   virtual void keep_only(const std::set<const void*>& owned) = 0;
 
   const char* name_;
@@ -129,16 +129,16 @@ class GroupOptimizer : public Optimizer {
  protected:
   /// A parameter that a step updates, with its gradient and state.
   struct Update {
-    const Tensor& param;            ///< to be written in place
-    Tensor grad;                    ///< its gradient, contiguous and not clipped
-    std::span<const Tensor> state;  ///< its states, in the order of states()
-    double lr, weight_decay;        ///< those of the group; lr includes lr_scale
-    int64_t step;                   ///< number of this update of the parameter, from 1
-    size_t index;                   ///< position among the parameters of all groups
+    const Tensor& param;            ///< the parameter, to be written in place
+    Tensor grad;                    ///< the parameter's gradient, contiguous and not clipped
+    std::span<const Tensor> state;  ///< the parameter's states, in the order of states()
+    double lr, weight_decay;        ///< values of the parameter group; lr includes lr_scale
+    int64_t step;                   ///< number of updates of the parameter, including this one
+    size_t index;                   ///< position among the parameters of all groups, from 0
   };
 
-  /// If `elementwise`, throws Error when a state is allocated with another shape or dtype than its
-  /// parameter's.
+  /// Makes an optimiser that keeps `states` per parameter. If `elementwise`, allocating a state
+  /// throws Error unless the state has the shape and dtype of its parameter.
   GroupOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
                  std::vector<State> states, bool elementwise = false);
   /// Updates the parameters and their states in place, with each gradient multiplied by
@@ -148,17 +148,18 @@ class GroupOptimizer : public Optimizer {
   virtual void check_gradient(size_t /*index*/, const Tensor& /*grad*/) const {}
 
   const std::vector<State>& states() const { return states_; }  ///< as given to the constructor
-  /// Returns the name of a parameter in messages, for example "AdamW: parameter 3 of shape (2, 5)".
+  /// Returns the name of a parameter in error messages, for example "AdamW: parameter 3 of shape
+  /// (2, 5)".
   std::string label(size_t index, const Tensor& param) const;
 
  private:
   struct Slot {  // a parameter with its state
     Tensor param;
-    std::vector<Tensor> state;   // empty until allocated, and if another rank updates it
+    std::vector<Tensor> state;   // empty before allocation and if another rank updates param
     std::optional<Dtype> dtype;  // dtype of the parameter when the state was allocated, on any rank
     int64_t step = 0;
     size_t group = 0;
-    bool owned = true;  // false if another rank updates it
+    bool owned = true;  // whether this rank updates param
     /// Returns whether the optimiser keeps state for the parameter, allocated or not.
     bool has_state() const { return owned && !is_compressed(param.dtype()); }
     bool has_gradient() const { return param.requires_grad() && param.grad().defined(); }
@@ -198,16 +199,16 @@ class TensorOptimizer : public GroupOptimizer {
   struct Parameter {
     Tensor param;               ///< the parameter itself
     Tensor grad;                ///< a copy of the gradient, after clipping
-    std::vector<Tensor> state;  ///< its states, in the order of states()
-    double lr, weight_decay;    ///< those of the group; lr includes lr_scale
-    int64_t step;               ///< number of this update of the parameter, from 1
+    std::vector<Tensor> state;  ///< the parameter's states, in the order of states()
+    double lr, weight_decay;    ///< values of the parameter group; lr includes lr_scale
+    int64_t step;               ///< number of updates of the parameter, including this one
   };
 
  protected:
   using Rule = std::function<void(Parameter&)>;  ///< updates one parameter
-  /// Each step calls `rule` for one parameter after another, in the order given. If the rule
-  /// throws, the earlier parameters have already been updated, and the failed step counts as an
-  /// update of all parameters.
+  /// Makes an optimiser whose steps call `rule` for one parameter after another, in the order
+  /// given. If the rule throws, the earlier parameters have already been updated, and the failed
+  /// step counts as an update of all parameters.
   TensorOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
                   std::vector<State> states, Rule rule);
 

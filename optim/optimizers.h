@@ -1,7 +1,6 @@
 #pragma once
 // SGD, Adam and AdamW as in PyTorch, with PyTorch's names for the states, except that SGD's
-// momentum_buffer is called "momentum". In the formulas, p is a parameter, g its gradient and t the
-// number of the update, from 1.
+// momentum_buffer is called "momentum".
 
 #include "gradus/optim/elementwise.h"
 
@@ -9,12 +8,13 @@ namespace gradus::optim {
 
 struct SGDOptions {
   double lr = 1e-3;         ///< learning rate
-  double momentum = 0;      ///< decay of u in [0, 1), see SGD; 0 means no momentum
-  bool nesterov = false;    ///< use Nesterov momentum, see SGD; requires momentum > 0
-  double weight_decay = 0;  ///< adds weight_decay * p to the gradient
+  double momentum = 0;      ///< decay of the momentum buffer, in [0, 1); 0 means no momentum
+  bool nesterov = false;    ///< use Nesterov momentum; requires momentum > 0
+  double weight_decay = 0;  ///< adds weight_decay times the parameter to the gradient
 };
-/// SGD: g += weight_decay p;  u = momentum u + g;  p -= lr u.
-/// With `nesterov`: p -= lr (g + momentum u).
+/// SGD updates a parameter p with gradient g and momentum buffer u:
+///   g += weight_decay p;  u = momentum u + g;  p -= lr u
+/// With `nesterov`, p -= lr (g + momentum u).
 class SGD : public ElementwiseOptimizer {
  public:
   SGD(ParameterGroups params, const SGDOptions& options = {});
@@ -22,12 +22,15 @@ class SGD : public ElementwiseOptimizer {
 
 struct AdamOptions {
   double lr = 1e-3;                   ///< learning rate
-  double beta1 = 0.9, beta2 = 0.999;  ///< decay of the running means m of g and v of g^2
+  double beta1 = 0.9, beta2 = 0.999;  ///< decay of the running means of the gradient (beta1) and of
+                                      ///< its square (beta2)
   double eps = 1e-8;                  ///< added to the square root
-  double weight_decay = 0;            ///< adds weight_decay * p to the gradient
+  double weight_decay = 0;            ///< adds weight_decay times the parameter to the gradient
 };
-/// Adam: g += weight_decay p;  m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;
-/// p -= lr m / (1-beta1^t) / (sqrt(v / (1-beta2^t)) + eps). Kingma & Ba 2015, arXiv 1412.6980.
+/// Adam. Update t (from 1) of a parameter p with gradient g is
+///   g += weight_decay p;  m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;
+///   p -= lr m / (1-beta1^t) / (sqrt(v / (1-beta2^t)) + eps).
+/// Kingma & Ba 2015, arXiv 1412.6980.
 class Adam : public ElementwiseOptimizer {
  public:
   Adam(ParameterGroups params, const AdamOptions& options = {});
@@ -35,12 +38,15 @@ class Adam : public ElementwiseOptimizer {
 
 struct AdamWOptions {
   double lr = 1e-3;                   ///< learning rate
-  double beta1 = 0.9, beta2 = 0.999;  ///< decay of the running means m of g and v of g^2
+  double beta1 = 0.9, beta2 = 0.999;  ///< decay of the running means of the gradient (beta1) and of
+                                      ///< its square (beta2)
   double eps = 1e-8;                  ///< added to the square root
-  double weight_decay = 0.01;         ///< each step multiplies p by 1 - lr * weight_decay
+  double weight_decay = 0.01;         ///< each step scales the parameter by 1 - lr * weight_decay
 };
-/// AdamW: Adam with weight decay that does not enter m and v: p = (1 - lr weight_decay) p - lr m /
-/// (1-beta1^t) / (sqrt(v / (1-beta2^t)) + eps). Loshchilov & Hutter 2019, arXiv 1711.05101.
+/// AdamW: Adam with decoupled weight decay. Update t (from 1) of a parameter p with gradient g is
+///   m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;
+///   p = (1 - lr weight_decay) p - lr m / (1-beta1^t) / (sqrt(v / (1-beta2^t)) + eps).
+/// Loshchilov & Hutter 2019, arXiv 1711.05101.
 class AdamW : public ElementwiseOptimizer {
  public:
   AdamW(ParameterGroups params, const AdamWOptions& options = {});

@@ -33,7 +33,7 @@ struct DecayOptions {
   double lr = 1e-3;    ///< peak learning rate
   double min_lr = 0;   ///< final learning rate
   int64_t warmup = 0;  ///< number of updates of linear warmup to lr
-  int64_t steps = 0;   ///< step at which min_lr is reached; required, >= warmup
+  int64_t steps = 0;   ///< step at which min_lr is reached; required, > 0 and >= warmup
 };
 /// Returns lr (step+1) / (warmup+1) for step < warmup, then a rate that falls linearly from lr at
 /// step `warmup` to min_lr at step `steps`. Returns min_lr from then on.
@@ -49,7 +49,7 @@ struct StableDecayOptions {
   double lr = 1e-3;    ///< peak learning rate
   double min_lr = 0;   ///< final learning rate
   int64_t warmup = 0;  ///< number of updates of linear warmup to lr
-  int64_t decay = 0;   ///< number of updates of linear decay at the end; required
+  int64_t decay = 0;   ///< number of updates of linear decay at the end; required, > 0
   int64_t steps = 0;   ///< step at which min_lr is reached; required, >= warmup + decay
 };
 /// Returns lr (step+1) / (warmup+1) for step < warmup, then lr until step `steps` - `decay`, then a
@@ -67,14 +67,15 @@ struct PlateauOptions {
   double factor = 0.1;      ///< multiplies lr at a reduction
   int64_t patience = 10;    ///< number of successive losses without improvement that are tolerated
   double threshold = 1e-4;  ///< an improvement must exceed this fraction of |best loss|
-  int64_t cooldown = 0;     ///< number of losses after a reduction not counted against patience
+  int64_t cooldown = 0;     ///< number of losses after a reduction that do not count against
+                            ///< patience
   double min_lr = 0;        ///< lower bound of a reduced lr
 };
 /// Reduces the learning rate when the validation loss stops improving. A loss is an improvement if
-/// it is below the best loss by more than the threshold; it then becomes the best loss. NaN is
-/// never an improvement. This is PyTorch's ReduceLROnPlateau, except that the threshold is relative
-/// to the absolute value of the best loss, because PyTorch's has the wrong sign for a loss below 0.
-/// As in PyTorch, reductions by 1e-8 or less are skipped. Usage:
+/// it is below the best loss by more than threshold * |best loss|; it then becomes the best loss.
+/// NaN is never an improvement. As in PyTorch's ReduceLROnPlateau, reductions by 1e-8 or less are
+/// skipped. Unlike in PyTorch, the threshold also works for losses below 0, because it uses the
+/// absolute value of the best loss. Usage:
 ///   optimizer.set_lr(plateau.step(validation_loss));
 class Plateau {
  public:

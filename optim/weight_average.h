@@ -24,8 +24,8 @@ class WeightAverage {
   void update();
   const std::vector<Tensor>& means() const { return means_; }  ///< in the order of the parameters
 
-  /// Swaps the parameters and the means on construction, and back on destruction. In between, the
-  /// parameters must not change their dtype.
+  /// Swaps the values of the parameters and the means on construction, and back on destruction. In
+  /// between, the parameters must not change their dtype.
   class Applied {
    public:
     explicit Applied(WeightAverage& average) : average_(average) { average_.exchange(); }

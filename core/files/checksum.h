@@ -9,10 +9,10 @@
 
 namespace gradus::internal {
 
-/// A 64-bit checksum, combined from four 64-bit numbers called chains. The data's 64-bit word i
-/// updates chain i mod 4 by one step of XXH64. For a fixed word, a step is a bijection of the
-/// chain, and for a fixed chain a bijection of the word. A change within one word therefore always
-/// changes the checksum.
+/// Computes a 64-bit checksum of data that is read as 64-bit words. The state is four 64-bit
+/// numbers called chains. Word i updates chain i mod 4 by one step of XXH64, and digits() combines
+/// the chains. Each step is a bijection, both of the chain for a fixed word and of the word for a
+/// fixed chain. A change within one word therefore always changes the checksum.
 class Checksum {
  public:
   /// Adds n bytes, padded with zeros to a multiple of 32 bytes. If n is a multiple of 32 in all

@@ -14,21 +14,22 @@ namespace gradus::internal {
 /// buffered and closes the file, but ignores errors: call sync() first to see them.
 class File {
  public:
-  /// Opens the file with the `flags` of open(2): for reading with O_RDONLY, else only for writing.
+  /// Opens the file at `path`. `flags` are those of open(2). With O_RDONLY, the file can only be
+  /// read; with other flags, it can only be written.
   File(std::string context, const std::string& path, int flags);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
   int descriptor() const { return ::fileno(file_); }
-  /// Throws Error with the reason from errno if `ok` is false. `ok` is whether the last system call
+  /// Throws Error with the reason in errno if `ok` is false. Callers pass whether a system call has
   /// succeeded.
   void succeeded(bool ok) const;
   /// Returns the size in bytes. Throws Error unless this is a regular file.
   uint64_t size() const;
   /// Reads n bytes, or fewer if the file ends first. Returns the number of bytes read.
   size_t read(void* to, size_t n);
-  /// Reads n bytes. Throws Error if the file ends before that.
+  /// Reads n bytes. Throws Error if the file ends first.
   void read_exactly(void* to, size_t n);
   void write(const void* from, size_t n);
   /// Moves the position back to the first byte.
@@ -41,8 +42,8 @@ class File {
   std::FILE* file_ = nullptr;
 };
 
-/// A file mapped into memory. Pages are read on first access. Writes change the memory, not the
-/// file. `data` is null if the file is empty.
+/// A file mapped into memory. Pages are read from the file on first access. Writes to the memory do
+/// not change the file. `data` is null if the file is empty.
 class Mapping {
  public:
   explicit Mapping(const File& file);
@@ -54,8 +55,8 @@ class Mapping {
   std::byte* data = nullptr;
 };
 
-/// Replaces the file at `path` with the content that fill(file) writes, atomically as
-/// write_file_atomically does. Error messages begin with `op`.
+/// Replaces the file at `path` with what fill(file) writes. Like write_file_atomically(), leaves
+/// the file unchanged if an error occurs. Error messages begin with `op`.
 void replace_file(const char* op, const std::string& path, const std::function<void(File&)>& fill);
 
 }  // namespace gradus::internal

@@ -1,7 +1,8 @@
 #pragma once
-// The scores of additive attention, and their gradients. The composed form is composed_scores in
-// core/ops/additive.cpp. It computes three tensors (batch, queries, keys, hidden), one of which is
-// kept for backward; these kernels allocate none of that size.
+// Computes the scores of additive attention, and their gradients, without a tensor (batch, queries,
+// keys, hidden). The composed form, written with basic ops, is composed_scores in
+// core/ops/additive.cpp. It computes three tensors of that shape and keeps one of them for
+// backward.
 
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/partials.h"
@@ -29,9 +30,8 @@ void additive_scores(const AdditiveSizes& n, const T* q, const T* k, const T* v,
 }
 
 /// Overwrites dq, dk and dv with the gradients of q, k and v, where d is the gradient of the
-/// scores. The work is split into pieces, one per batch entry and block of hidden units. A piece
-/// writes its own elements of dq, of dk and of the partial sums of dv. The partial sums are added
-/// up at the end.
+/// scores. A parallel task handles one batch entry and one block of hidden units. It writes its own
+/// elements of dq and dk, and a partial sum of dv. At the end the partial sums are added up.
 // Long parameter list: one parameter per array of the formula.
 template <class T>
 void additive_scores_backward(const AdditiveSizes& n, const T* q, const T* k, const T* v,

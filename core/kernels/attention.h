@@ -1,10 +1,11 @@
 #pragma once
 // Computes attention tile by tile, so that the scores of all queries and keys are never stored at
-// once. Dao et al. 2022, arXiv 2205.14135, and Dao 2023, arXiv 2307.08691.
+// once, as in FlashAttention (Dao et al. 2022, arXiv 2205.14135; Dao 2023, arXiv 2307.08691).
 //
-// The composed form is composed_attention in core/ops/attention.cpp: two matmuls around a softmax,
-// as in PyTorch 1.13. For 1024 tokens, forward and backward with this kernel take 0.23 of PyTorch's
-// time and 0.07 of its memory; for 8192 tokens, 0.21 and 0.02.
+// The composed form, written with basic ops, is composed_attention in core/ops/attention.cpp: two
+// matmuls around a softmax, which is also how PyTorch 1.13 computes attention. For 1024 tokens,
+// forward and backward with this kernel take 0.23 of PyTorch's time and 0.07 of its memory; for
+// 8192 tokens, 0.21 and 0.02.
 
 #include <algorithm>
 
@@ -31,21 +32,23 @@ struct Attention {
   int64_t dim = 0, value_dim = 0;  ///< head size of q and k (dim), and of v and out (value_dim)
   double scale = 1;
   bool causal = false;            ///< query i sees no key after key i + keys - queries
-  int64_t window = 0;             ///< the most keys that a query sees, the last of which is key i +
-                                  ///< keys - queries; `keys`, not 0, if there is no limit
-  const bool* visible = nullptr;  ///< a mask: false hides a key from a query, in addition to
-                                  ///< `causal` and `window`; or null
-  const T* bias = nullptr;        ///< a mask added to the scores; or null. At most one of the two
-                                  ///< masks is given
-  std::array<int64_t, 4> mask_strides{};  ///< the mask's strides for batch, head, query, key; 0
-                                          ///< where broadcast
+  int64_t window = 0;             ///< with `causal`: the most keys that query i sees, counted back
+                                  ///< from key i + keys - queries. For no limit, set it to `keys`,
+                                  ///< not 0
+  const bool* visible = nullptr;  ///< a boolean mask, or null. Where it is false, the query does
+                                  ///< not see the key
+  const T* bias = nullptr;        ///< a mask that is added to the scores, or null. At most one of
+                                  ///< `visible` and `bias` is given
+  std::array<int64_t, 4> mask_strides{};  ///< strides of `visible` or `bias` along batch, head,
+                                          ///< query and key; 0 along broadcast axes
   double dropout = 0;
   RandomKey key{};
-  bool rounded = core::modes().bfloat16;  ///< round operands of products, if the build can
+  bool rounded = core::modes().bfloat16;  ///< round float32 operands of products to bfloat16, if
+                                          ///< the build has bfloat16_products
 
   int64_t group() const { return heads / kv_heads; }  ///< query heads per key/value head
-  /// Without a mask, query i sees keys [first_seen(i), seen_by(i)), and key j is seen by queries
-  /// [first_to_see(j), end_to_see(j)). The bounds do not decrease as i or j grows.
+  /// By `causal` and `window` alone, query i sees keys [first_seen(i), seen_by(i)), and queries
+  /// [first_to_see(j), end_to_see(j)) see key j. The bounds do not decrease as i or j grows.
   int64_t first_seen(int64_t i) const {
     return window < keys ? std::clamp(i + 1 + keys - queries - window, int64_t{0}, keys) : 0;
   }
@@ -60,30 +63,31 @@ struct Attention {
   }
 };
 
-/// Two numbers per row of scores, from which the backward pass recomputes the row's weights as
-/// exp(score - shift) * factor: shift is the row's largest score, and factor is 1 / sum(exp(score -
-/// shift)). They are not combined into shift + log(sum), because log(sum) would be rounded away
-/// next to a large shift. shift and factor are 0 for a query that sees no key.
+/// The softmax statistics of one row of scores. From them, the backward pass recomputes the row's
+/// attention weights as exp(score - shift) * factor. shift is the row's largest score, and factor
+/// is 1 / sum(exp(score - shift)). Both are 0 for a query that sees no key. They are not combined
+/// into shift - log(factor), because the logarithm would be rounded away next to a large shift.
 template <class T>
 struct RowSoftmax {
   T shift, factor;
 };
 
-/// The operands and results of attention_forward. q and out are (batch, heads, queries, .), k and v
-/// are (batch, kv_heads, keys, .).
+/// The operands and results of attention_forward: q (batch, heads, queries, dim), k (batch,
+/// kv_heads, keys, dim), v (batch, kv_heads, keys, value_dim) and out (batch, heads, queries,
+/// value_dim). The sizes are members of Attention.
 template <class T>
 struct AttentionForward {
   Heads<const T> q, k, v;
   Heads<T> out;
-  RowSoftmax<T>* rows;  ///< (batch, heads, queries); null if no backward pass follows
+  RowSoftmax<T>* rows;  ///< a result, (batch, heads, queries); null if no backward pass follows
 };
-/// The operands and results of attention_backward. out and rows are results of the forward pass. A
-/// gradient has the shape of its tensor.
+/// The operands and results of attention_backward. out and rows are results of attention_forward,
+/// and d_out is the gradient of out. Each gradient has the shape of its tensor.
 template <class T>
 struct AttentionBackward {
   Heads<const T> q, k, v, out, d_out;
   const RowSoftmax<T>* rows;
-  Heads<T> dq, dk, dv;  ///< not computed where data is null
+  Heads<T> dq, dk, dv;  ///< the results; a gradient whose data is null is not computed
 };
 
 /// Writes x.out = dropout(softmax(scale q k^T + mask)) v and, unless x.rows is null, x.rows. For a
@@ -91,7 +95,7 @@ struct AttentionBackward {
 template <class T>
 void attention_forward(const Attention<T>& problem, const AttentionForward<T>& x);
 
-/// Overwrites x.dq, x.dk and x.dv with the gradients of q, k and v.
+/// Overwrites x.dq, x.dk and x.dv with the gradients of q, k and v. Skips those whose data is null.
 template <class T>
 void attention_backward(const Attention<T>& problem, const AttentionBackward<T>& x);
 

@@ -1,9 +1,9 @@
 #pragma once
-// Packs the operands of the products in attention's tiles, unchanged or rounded to bfloat16.
+// Packs the operands of attention's matrix products, either unchanged or rounded to bfloat16.
 //
-// The functions are templates on an operand's element E. A float or double element is one scalar. A
-// Pair (bfloat16_pairs.h) holds two neighbouring scalars along the summed axis of the product;
-// scalars and sums then have type Sum<Pair>, which is float.
+// The functions are templates on the type E of an operand's elements. A float or double element is
+// one scalar. A Pair (bfloat16_pairs.h) holds two scalars that are neighbours along the axis over
+// which the product sums. Scalars and sums have type Sum<E>: float if E is Pair, else E.
 
 #include <algorithm>
 
@@ -12,8 +12,8 @@
 
 namespace gradus::kernel::detail {
 
-/// Rows of whole vectors: each row's length is a multiple of the vector length, padded with zeros
-/// where needed. Row i starts at data + i * stride.
+/// A matrix whose row i starts at data + i * stride. Each row is padded with zeros, where needed,
+/// to a multiple of the vector length.
 template <class T>
 struct Rows {
   T* data;
@@ -21,10 +21,10 @@ struct Rows {
   T* at(int64_t i) const { return data + i * stride; }
 };
 
-/// Returns n rows of `dim` scalars as rows of elements E, padded with zeros to whole vectors, for
-/// products that sum along the rows. The rows start at `first`, lie `stride` scalars apart and are
-/// multiplied by `factor`. The result is the rows themselves if they need no change, else a copy in
-/// `space`, which needs n * padded(elements_of(dim)) elements.
+/// Returns n rows of `dim` scalars, multiplied by `factor` and packed for products that sum along
+/// each row. The given rows start at `first` and lie `stride` scalars apart. The returned rows
+/// consist of elements E and are padded with zeros to whole vectors. They are the given rows if
+/// these need no change, else a copy in `space`, which needs n * padded(elements_of(dim)) elements.
 template <class E>
 Rows<const E> pack_along(Sum<E> factor, const Sum<E>* first, int64_t stride, int64_t n, int64_t dim,
                          E* space) {
@@ -42,9 +42,10 @@ Rows<const E> pack_along(Sum<E> factor, const Sum<E>* first, int64_t stride, int
   return {space, width};
 }
 
-/// Packs rows as pack_along does, for products that sum over the rows. If E is a Pair, row i of the
-/// result holds rows 2 i and 2 i + 1, where zeros stand for a missing row, and `space` needs
-/// elements_of(n) * padded(dim) elements.
+/// Returns n rows of `dim` scalars, multiplied by `factor` and packed for products that sum over
+/// the row index. The parameters are those of pack_along. If E is a Pair, row i of the result holds
+/// the given rows 2i and 2i + 1, with zeros for a missing last row, and `space` needs
+/// elements_of(n) * padded(dim) elements. Otherwise the result is that of pack_along.
 template <class E>
 Rows<const E> pack_down(Sum<E> factor, const Sum<E>* first, int64_t stride, int64_t n, int64_t dim,
                         E* space) {
@@ -65,13 +66,14 @@ Sum<E> packed_dot(int64_t n, const Sum<E>* x, const Sum<E>* y) {
     return dot(n, x, y);
 }
 
-/// The same rows, packed for both kinds of products.
+/// The same matrix packed twice: by pack_along (`along`) and by pack_down (`down`).
 template <class E>
 struct PackedRows {
   Rows<const E> along, down;
 };
 
-/// Packs rows with pack_along and pack_down. Only a Pair needs `down_space`.
+/// Returns n rows of `dim` scalars, packed by pack_along and by pack_down. `down_space` is used
+/// only if E is a Pair; otherwise both results are the same rows.
 // Long parameter list: that of pack_along, and a second space.
 template <class E>
 PackedRows<E> pack_both(Sum<E> factor, const Sum<E>* first, int64_t stride, int64_t n, int64_t dim,
@@ -83,16 +85,17 @@ PackedRows<E> pack_both(Sum<E> factor, const Sum<E>* first, int64_t stride, int6
     return {along, along};
 }
 
-/// Packs the transpose of n rows of `dim` scalars into `to`, for products that sum over the rows of
-/// `to`.
-/// `to` has padded(elements_of(dim)) rows of padded(n) elements. `space` is used for a copy of the
-/// rows, if one is needed.
+/// Writes the transpose of n rows of `dim` scalars, multiplied by `factor`, to `to`, for products
+/// that sum over the rows of `to`. `to` has padded(elements_of(dim)) rows of padded(n) elements. If
+/// the given rows must be copied first, the copy is in `space`, which needs as many elements as in
+/// pack_along.
 // Long parameter list: that of pack_along, and where to write.
 template <class E>
 void pack_transposed(Sum<E> factor, const Sum<E>* first, int64_t stride, int64_t n, int64_t dim,
                      E* space, E* to) {
-  // A Pair cannot be scaled, so rows are scaled before they are rounded to Pairs. Other rows are
-  // scaled as they are transposed: pack_along then copies them only if they need padding.
+  // Pairs cannot be multiplied by the factor, so scalars are multiplied before they are rounded to
+  // Pairs. Other elements are multiplied while they are transposed, so that pack_along copies them
+  // only if they need padding.
   const Sum<E> early = is_pair<E> ? factor : Sum<E>{1};
   const E late = is_pair<E> ? E{1} : static_cast<E>(factor);
   const Rows<const E> rows = pack_along(early, first, stride, n, dim, space);

@@ -10,15 +10,16 @@
 
 namespace gradus::kernel::detail {
 
-/// About the least number of multiply-adds per chunk of a parallel loop over queries
+/// The approximate minimum number of multiply-adds per chunk of a parallel loop over queries
 /// (min_query_work) or over tiles (min_tile_work).
 inline constexpr int64_t min_query_work = int64_t{1} << 16, min_tile_work = int64_t{1} << 19;
 
 template <class T>
 inline constexpr T inf = std::numeric_limits<T>::infinity();
 
-/// A block of scratch memory. take(n) returns its next n elements, aligned to a vector. The block
-/// must have space for all of them, each n rounded up to whole vectors; this is not checked.
+/// A block of scratch memory that take(n) hands out in pieces: each call returns the next n
+/// elements, aligned to a vector. The block must have space for all pieces, each rounded up to
+/// whole vectors; this is not checked.
 template <class T>
 class Arena {
  public:
@@ -30,11 +31,11 @@ class Arena {
   T* next_;
 };
 
-/// Returns n rows in which to accumulate sums for `result`: the rows of `result` if `dim` is a
-/// multiple of the vector length, else rows in `space`, which needs n * padded(dim) elements and
-/// which close_sums later copies to `result`. `stride` is the row stride of `result`. The sums
-/// start at 0 if `fresh`, else at the values in `result`. If `result` is null, the returned rows
-/// are null too.
+/// Returns n rows in which to accumulate sums for `result`, a matrix with row stride `stride`. If
+/// `dim` is a multiple of the vector length, these are the rows of `result`. Otherwise they are
+/// padded rows in `space`, which needs n * padded(dim) elements; close_sums later copies them to
+/// `result`. The sums start at 0 if `fresh`, else at the values in `result`. If `result` is null,
+/// the returned rows are null too.
 template <class T>
 Rows<T> open_sums(T* result, int64_t stride, int64_t n, int64_t dim, bool fresh, T* space) {
   const int64_t width = padded<T>(dim);

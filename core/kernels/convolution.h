@@ -1,17 +1,16 @@
 #pragma once
-// Matrix products with the windows of an image (ProductKernel::window). The windows are the rows of
-// a matrix that is never stored. Its element (r, p) is at rows[r] + places[p] in the padded planes,
-// where rows[r] is the start of window r and places[p] is an offset within the window. The arrays
-// `rows` and `places` are short. A convolution and its gradient for the image consist of such
-// products, for any stride, dilation and padding. The gradient for the filters consists of products
-// with the transposed matrix.
-//
+// Matrix products whose left matrix consists of the windows of an image (ProductKernel::window).
+// Window r is row r of that matrix, which is never stored: element (r, p) is read at rows[r] +
+// places[p] in the padded planes, where rows[r] is the start of window r and places[p] is an offset
+// within a window. A convolution and its gradient for the image consist of such products, for any
+// stride, dilation and padding. The gradient for the filters consists of products with the
+// transposed matrix.
 // The composed form is composed_conv2d in core/ops/convolution.cpp, one matmul per filter tap
-// (position in a filter). Other libraries often unfold the image (im2col) and call BLAS; these
-// kernels read the padded image directly. Forward and backward of 3 x 3 filters from 64 to 64
-// channels over a batch of 32 images of 32 x 32 take 0.93 of oneDNN's time. With operands rounded
-// to bfloat16 they take 0.56 of float32's time.
-//
+// The composed form, written with basic ops, is composed_conv2d in core/ops/convolution.cpp: one
+// matmul per filter tap (position in a filter). Other libraries often unfold the image (im2col) and
+// call BLAS; these kernels read the padded image directly. Forward and backward of 3 x 3 filters
+// from 64 to 64 channels over a batch of 32 images of 32 x 32 take 0.93 of oneDNN's time. With
+// operands rounded to bfloat16 they take 0.56 of float32's time.
 // Long parameter lists: they follow BLAS's gemm, see tile_gemm.h.
 
 #include "gradus/core/kernels/products/bfloat16_pairs.h"
@@ -19,20 +18,21 @@
 
 namespace gradus::kernel {
 
-/// One axis of a plane, with the number of zeros before and after it.
+/// One axis of an image plane: its size, and the number of zeros to pad before and after it.
 struct PaddedAxis {
   int64_t size = 1, before = 0, after = 0;
   int64_t padded() const { return before + size + after; }
 };
 
-/// The size and padding of the planes of an image, one per channel.
+/// The sizes and padding of the planes of an image. A plane holds one channel.
 struct Planes {
   PaddedAxis y, x;
   int64_t plane() const { return y.size * x.size; }
   int64_t padded_plane() const { return y.padded() * x.padded(); }
 };
 
-/// Copies `channels` planes to `to`, each with its padding: channels * padded_plane() elements.
+/// Copies `channels` planes from `from` to `to` and pads each with zeros. Writes channels *
+/// padded_plane() elements.
 template <class T>
 void pad_planes(const Planes& p, int64_t channels, const T* from, T* to) {
   const int64_t width = p.x.padded(), before = p.x.before, size = p.x.size;
@@ -47,9 +47,9 @@ void pad_planes(const Planes& p, int64_t channels, const T* from, T* to) {
   }
 }
 
-/// Copies planes as pad_planes does. If E is a Pair, each plane of `to` holds two neighbouring
-/// channels, with zeros for a missing one, and up to lanes<E> - 1 elements after the last plane are
-/// overwritten.
+/// Copies `channels` planes from `from` to `to` and pads each with zeros. If E is a Pair, each
+/// plane of `to` holds two neighbouring channels, with zeros for a missing one. Whole vectors are
+/// then written, so up to a vector after the last plane is overwritten.
 template <class E>
 void pad_channels(const Planes& p, int64_t channels, const detail::Sum<E>* from, E* to) {
   if constexpr (!is_pair<E>) {
@@ -60,8 +60,8 @@ void pad_channels(const Planes& p, int64_t channels, const detail::Sum<E>* from,
       to = std::fill_n(to, p.y.before * width, E{0});
       for (int64_t y = 0; y < p.y.size; ++y) {
         to = std::fill_n(to, p.x.before, E{0});
-        // Writes whole vectors. The padding and rows written next overwrite the elements after x's
-        // row.
+        // round_down writes whole vectors. What it writes past the end of this row is overwritten
+        // by the padding and the rows that follow.
         detail::round_down(1, from + y * p.x.size, p.plane(), std::min<int64_t>(2, channels - c),
                            p.x.size, to);
         to = std::fill_n(to + p.x.size, p.x.after, E{0});

@@ -1,6 +1,6 @@
 #pragma once
-// Convolution and its gradients over raw pointers, as products with windows. convolution.h explains
-// these products and names the composed form.
+// Convolution and its gradients on raw pointers, computed as products with windows. convolution.h
+// explains these products.
 
 #include <vector>
 
@@ -24,13 +24,14 @@ struct Windows {
   int64_t plane() const { return y.size * x.size; }
 };
 
-/// The sizes of a convolution of x (images, groups * in, y.size, x.size) with a weight (groups *
-/// out, in, y.kernel, x.kernel). The result is (images, groups * out, y.out, x.out). y and x in
-/// these shapes are the axes in `windows`.
+/// The sizes and options of a convolution. With y and x the axes in `windows`, the input is
+/// (images, groups * in, y.size, x.size), the weight (groups * out, in, y.kernel, x.kernel) and the
+/// result (images, groups * out, y.out, x.out).
 struct ConvolutionShape {
   Windows windows;
   int64_t images, groups, in, out;        ///< in and out: channels per group
-  bool rounded = core::modes().bfloat16;  ///< round operands of products, if the build can
+  bool rounded = core::modes().bfloat16;  ///< round float32 operands of products to bfloat16, if
+                                          ///< the build has bfloat16_products
   int64_t rows() const { return in * windows.taps(); }
   double flops() const {
     return 2.0 * static_cast<double>(images * groups * out * windows.count()) *
@@ -40,8 +41,9 @@ struct ConvolutionShape {
 
 namespace detail {
 
-/// The windows along one axis of a padded plane. Window i starts at windows[i], and its result is
-/// stored at targets[i]. Filter tap taps[j] is multiplied by the element at windows[i] + places[j].
+/// The windows along one axis of a padded plane. Window i starts at position windows[i], and its
+/// result is stored at position targets[i]. Filter tap taps[j] is multiplied by the element at
+/// windows[i] + places[j].
 struct AxisSweep {
   std::vector<int64_t> windows, targets, places, taps;
 };
@@ -53,9 +55,10 @@ struct WindowBlock {
   int64_t count, begins[most], targets[most];
 };
 
-/// The windows over some padded planes of an image: each window of y's AxisSweep combined with each
-/// of x's. A plane is one channel or, in Correlation<Pair>, two channels, whose scalars share a
-/// Pair. Windows and taps are numbered row by row, `places` plane by plane and then row by row.
+/// All windows over the padded planes of an image: each window of `y` combined with each window of
+/// `x`. A plane holds one channel or, in Correlation<Pair>, two channels packed into Pairs. Windows
+/// and taps are numbered row by row. `places` lists the offsets of all taps, first for plane 0,
+/// then for plane 1, and so on.
 struct Sweep {
   const Planes planes;
   const AxisSweep y, x;
@@ -72,7 +75,7 @@ struct Sweep {
   }
   int64_t count() const { return std::ssize(y.windows) * std::ssize(x.windows); }
   int64_t taps() const { return std::ssize(y.taps) * std::ssize(x.taps); }
-  /// Returns the index of this sweep's i-th tap in a filter (y, x).
+  /// Returns the index of this sweep's i-th tap in a filter that is stored row by row.
   int64_t tap(int64_t i) const {
     const auto across = x.taps.size(), n = static_cast<size_t>(i);
     return y.taps[n / across] * filter_width + x.taps[n % across];
@@ -90,9 +93,10 @@ struct Sweep {
   }
 };
 
-/// Returns the sweep that computes conv(x) along an axis of x: window i starts at i * stride in the
-/// padded plane. Keeps only the first window of each group of `together` neighbours. If the number
-/// of windows is not a multiple of `together`, the last group shares windows with the group before.
+/// Returns the windows of a convolution along one axis of x: window i starts at i * stride in the
+/// padded plane. If `together` > 1, keeps only the first window of each group of `together`
+/// neighbours. If the number of windows is not a multiple of `together`, the last group overlaps
+/// the group before it.
 inline AxisSweep forward_axis(const WindowAxis& a, int64_t together = 1) {
   AxisSweep sweep;
   for (int64_t i = 0; i < a.out; i += together) {
@@ -104,11 +108,11 @@ inline AxisSweep forward_axis(const WindowAxis& a, int64_t together = 1) {
   return sweep;
 }
 
-/// Returns the sweep along an axis of dy that computes one phase of dx. Let s, p and d be stride,
-/// padding and dilation. The phase consists of the positions i with (i + p) % s == phase. In the
-/// forward pass, tap u of window (i + p - u d) / s reads position i, so only taps with u d % s ==
-/// phase contribute. They read dy from the start of a window backwards, so `places` are <= 0.
-/// `before` zeros precede dy.
+/// Returns the windows over one axis of dy whose results are one phase of dx: the positions i with
+/// (i + p) % s == phase, where s, p and d are stride, padding and dilation. In the forward pass,
+/// position i is read by tap u of window (i + p - u d) / s, if the division is exact. So only the
+/// taps with u d % s == phase contribute. Offsets count back from a window's start, so `places` are
+/// <= 0. `before` is the number of zeros that precede dy.
 inline AxisSweep backward_axis(const WindowAxis& a, int64_t before, int64_t phase) {
   AxisSweep sweep;
   for (int64_t i = 0; i < a.size; ++i)
@@ -120,7 +124,7 @@ inline AxisSweep backward_axis(const WindowAxis& a, int64_t before, int64_t phas
   return sweep;
 }
 
-/// Returns the axis of dy, padded with the zeros that the windows of backward_axis read.
+/// Returns the axis of dy with the zero padding that the windows of backward_axis need.
 inline PaddedAxis backward_padding(const WindowAxis& a) {
   const int64_t first = a.padding - a.dilation * (a.kernel - 1);
   const int64_t last = (a.size - 1 + a.padding) / a.stride;
@@ -128,7 +132,8 @@ inline PaddedAxis backward_padding(const WindowAxis& a) {
           std::max<int64_t>(last - (a.out - 1), 0)};
 }
 
-/// About the least number of multiply-adds of elements E per chunk of Correlation's parallel loop.
+/// The approximate minimum number of multiply-adds of elements E per chunk of Correlation's
+/// parallel loop.
 inline constexpr int64_t min_convolution_work = int64_t{1} << 19;
 
 template <class T>
@@ -136,8 +141,9 @@ int64_t panels_of(int64_t columns) {
   return ceil_div(columns, panel_cols<T>);
 }
 
-/// Packs filters into panels for window_gemm. at(c, tap, j) returns the weight of filter j for this
-/// channel c and tap. A panel has a row per tap of each channel or, in Pairs, of each two channels.
+/// Packs filters into panels for window_gemm. at(c, tap, j) must return the weight of filter j for
+/// channel c at position `tap`. A panel has one row per channel and tap or, if E is a Pair, one row
+/// per two channels and tap.
 template <class E, class At>
 void pack_filters(int64_t channels, int64_t taps, int64_t filters, E* to, At at) {
   constexpr int64_t width = panel_cols<E>;
@@ -156,16 +162,17 @@ void pack_filters(int64_t channels, int64_t taps, int64_t filters, E* to, At at)
       }
 }
 
-/// Correlates images with filters. The channels of an image are split into groups, and one group of
-/// one image is called a part. The result of a part is one product: windows (count, k) times
-/// filters (k, out), with k = elements_of<E>(in) * taps. E is the type of the products' operands.
+/// Correlates images with filters. The channels of an image are split into groups; a part is one
+/// group of one image. The result of a part is one matrix product: its windows (count, k) times the
+/// group's filters (k, out), with k = elements_of<E>(in) * taps. E is the element type of the
+/// operands.
 template <class E>
 struct Correlation {
   using T = Sum<E>;
-  const Sweep& sweep;               // over elements_of<E>(in) planes
+  const Sweep& sweep;               // the windows over elements_of<E>(in) planes
   int64_t images, groups, in, out;  // in, out: channels per group
   const T* x;                       // (images, groups, in, elements of a plane)
-  const E* panels;                  // each group's filters, (k, out), packed
+  const E* panels;                  // the packed filters of each group, (k, out) as above
   const T* bias;                    // (groups, out), or null
   T* y;                             // (images, groups, out, plane)
   int64_t plane;                    // elements in a plane of y
@@ -225,7 +232,7 @@ void Correlation<E>::store(Space& space, int64_t part, int64_t first, int64_t co
   }
 }
 
-/// Computes the results of windows [first, last) of one part.
+/// Computes the results of windows [first, last) of one part (one group of one image).
 template <class E>
 void Correlation<E>::run_part(Space& space, int64_t part, int64_t first, int64_t last) const {
   pad_channels(sweep.planes, in, x + part * in * sweep.planes.plane(), space.padded.data());
@@ -240,8 +247,8 @@ void Correlation<E>::run_part(Space& space, int64_t part, int64_t first, int64_t
   }
 }
 
-/// Computes y. Each thread runs whole parts or, if there are few parts, blocks of windows of a
-/// part.
+/// Computes y. The parallel tasks are whole parts (groups of an image) or, if there are few parts,
+/// blocks of windows of a part.
 template <class E>
 void Correlation<E>::run() const {
   const int64_t parts = images * groups, count = sweep.count();
@@ -259,15 +266,15 @@ void Correlation<E>::run() const {
 }
 
 /// Computes the gradient of the weight. For each group, the sum over images n of (windows of
-/// x[n])^T dy[n] is a matrix M (rows, out) with rows = in * taps. The gradient is M^T. Here a part
-/// is a range of images. Threads divide the work by part and group and, if there are few of these,
-/// by shares of a group's input channels. Each part has its own sums (groups, rows, columns).
-/// `columns` is `out` rounded up to whole panels. The sums are added in the order of the parts. To
-/// limit memory, there are fewer parts if the sums are large.
+/// x[n])^T dy[n] is a matrix M (rows, out) with rows = in * taps, and the gradient is M^T. The
+/// images are divided into parts. Each part has its own sums (groups, rows, columns), where
+/// `columns` is `out` rounded up to whole panels. The sums of the parts are added in order. If they
+/// are large, there are fewer parts, to limit memory. Threads divide the work by part and group
+/// and, if these are few, also by shares of a group's input channels.
 ///
-/// If E is a Pair, each Pair holds two neighbouring windows of a row of windows. In a row of an odd
-/// number of windows, the last window is paired with the window before it, which also belongs to
-/// another Pair and therefore counts with a dy of 0 in this one.
+/// If E is a Pair, each Pair holds two neighbouring windows of a row of windows. If the number of
+/// windows in a row is odd, the last Pair holds the last two windows of the row. The first of these
+/// belongs to two Pairs; in the last Pair, its dy is replaced by 0.
 template <class E>
 class WeightGradient {
  public:
@@ -288,7 +295,7 @@ class WeightGradient {
           even_rows(g.is_odd ? g.p.out * g.even_count : 0) {}
     Scratch<E> padded;     // (channels, padded plane)
     Scratch<E> panel;      // (windows, filters)
-    Scratch<T> plane;      // a padded plane before it is rounded
+    Scratch<T> plane;      // a float32 plane with padding, before it is rounded
     Scratch<T> even_rows;  // dy in rows of an even length
     WindowBlock block;
   };
@@ -309,11 +316,11 @@ class WeightGradient {
   const int64_t images = ceil_div(p.images, parts);  // images per part
   const int64_t shares = std::clamp<int64_t>(16 / (parts * p.groups), 1, p.in);
   const int64_t channels = ceil_div(p.in, shares);  // channels per share
-  // The distance of the two scalars in a Pair: neighbouring windows of a row read them at the same
-  // tap. It is 0 for a single window, which has no neighbour and whose stride may be huge.
+  // The distance between the two scalars of a Pair, which neighbouring windows of a row read at the
+  // same tap. It is 0 for a single window, which has no neighbour and whose stride may be huge.
   const int64_t beside = w.x.out > 1 ? w.x.stride : 0;
   const bool is_odd = is_pair<E> && w.x.out % 2 == 1;
-  // Elements of dy per filter, with rows of windows extended to an even length if E is a Pair.
+  // Elements of dy per filter. If E is a Pair, rows of windows are extended to an even length.
   const int64_t even_count = w.y.out * (is_odd ? w.x.out + 1 : w.x.out);
   const Sweep sweep{{w.y.around(), w.x.around()},  channels, forward_axis(w.y),
                     forward_axis(w.x, scalars<E>), w.x.out,  w.x.kernel};
@@ -374,7 +381,8 @@ void WeightGradient<E>::add_image(Space& space, int64_t image_group, int64_t fir
   }
 }
 
-/// Computes the sums of one part for one share of a group's channels, starting at channel `first`.
+/// Computes the sums of one part (a range of images) for one share of a group's input channels. The
+/// share starts at channel `first`.
 template <class E>
 void WeightGradient<E>::sum_part(Space& space, int64_t part, int64_t group, int64_t first,
                                  T* sums) const {
@@ -386,7 +394,8 @@ void WeightGradient<E>::sum_part(Space& space, int64_t part, int64_t group, int6
     add_image(space, n * p.groups + group, first, own, sum);
 }
 
-/// Writes dweight (groups, out, rows) = the total of all parts' sums, transposed per group.
+/// Adds the sums of all parts and writes the total, transposed per group, to dweight (groups, out,
+/// rows). Overwrites `sums`.
 template <class E>
 void WeightGradient<E>::add_parts(T* sums, T* dweight) const {
   parallel_for_each(p.groups * rows, 65536 / (parts * columns) + 1, [&](int64_t row) {
@@ -437,7 +446,8 @@ void convolve(const ConvolutionShape& p, const Sum<E>* x, const Sum<E>* weight, 
       .run();
 }
 
-// Computes dx at the positions of one pair of phases, whose windows are those of `sweep`.
+// Computes dx at the positions of one phase of axis y combined with one phase of axis x (see
+// backward_axis). `sweep` has the windows for these positions.
 template <class E>
 void convolve_phase(const ConvolutionShape& p, const Sweep& sweep, const Sum<E>* dy,
                     const Sum<E>* weight, Sum<E>* dx) {
@@ -481,16 +491,18 @@ void convolve_back(const ConvolutionShape& p, const Sum<E>* dy, const Sum<E>* we
 
 }  // namespace detail
 
-/// Overwrites y with conv(x) + bias. bias (groups * out) may be null.
+/// Overwrites y with the convolution of x and `weight`, plus bias. ConvolutionShape describes their
+/// shapes; bias is (groups * out) or null.
 template <class T>
 void convolve(const ConvolutionShape& p, const T* x, const T* weight, const T* bias, T* y) {
   with_elements<T>(p.rounded,
                    [&]<class E>(TypeTag<E>) { detail::convolve<E>(p, x, weight, bias, y); });
 }
 
-/// Overwrites dx with the gradient of x. For stride s, the positions along an axis fall into s
-/// phases (see backward_axis). Each phase has its own taps, possibly none. At the positions of a
-/// pair of phases, one per axis, the gradient is a stride-1 correlation of dy with the pair's taps.
+/// Overwrites dx with the gradient of x. With stride s, the positions along an axis fall into s
+/// phases (see backward_axis). Each phase has its own filter taps, possibly none. For each pair of
+/// phases, one per axis, the gradient at its positions is a stride-1 correlation of dy with the
+/// pair's taps.
 template <class T>
 void convolve_back(const ConvolutionShape& p, const T* dy, const T* weight, T* dx) {
   with_elements<T>(p.rounded,

@@ -1,7 +1,7 @@
 #pragma once
-// The mask of dropout. An element's value depends only on the dropout probability, a random key and
-// the element's index. The mask is therefore the same however the work is split among threads, and
-// backward recomputes it, so that it need not be stored.
+// Computes the mask of dropout. An element of the mask depends only on the dropout probability, a
+// random key and the element's index. The mask is therefore the same however the work is split
+// among threads. Backward recomputes it, so it need not be stored.
 
 #include <algorithm>
 
@@ -10,8 +10,9 @@
 
 namespace gradus::kernel {
 
-/// Writes scale[e - begin] = 0 if dropout drops element e, else 1 / (1 - p), for e in [begin, end).
-/// Element e uses word e % 4 of Philox block e / 4 and is kept if its uniform number is >= p.
+/// Writes the mask of elements [begin, end) for dropout probability p: scale[e - begin] is 0 if
+/// element e is dropped, else 1 / (1 - p). Element e is kept if its uniform random number, from
+/// word e % 4 of Philox block e / 4, is >= p.
 template <class T>
 void dropout_scale(RandomKey key, double p, int64_t begin, int64_t end, T* scale) {
   constexpr int64_t blocks = 16;  // Philox blocks in one vector loop

@@ -18,7 +18,7 @@ inline constexpr int64_t elementwise_grain = 16384;
 template <int N>
 struct Walk {
   Shape shape;                   // merged axes, at least one
-  std::array<Shape, N> strides;  // 0 where an operand is broadcast
+  std::array<Shape, N> strides;  // in elements; 0 where an operand is broadcast
   // Returns the number of iterations of an inner loop.
   int64_t inner() const { return shape.back(); }
   // Returns the number of inner loops, or 0 if the output has no elements.
@@ -72,7 +72,7 @@ template <class Y, class F, class... X>
     simd_for(n, [=](int64_t i) { y[i] = f(x.first[i]...); });
     return;
   }
-  if constexpr (sizeof...(X) == 2) {  // a row and a broadcast element, in either order
+  if constexpr (sizeof...(X) == 2) {  // one operand is contiguous, the other is broadcast
     auto [p, q] = std::make_pair(x...);
     if (sy == 1 && p.second == 1 && q.second == 0) {
       simd_for(n, [=, u = p.first, v = *q.first](int64_t i) { y[i] = f(u[i], v); });

@@ -1,11 +1,11 @@
 #pragma once
 // Layer norm and RMS norm of a row, and their gradients.
 //
-// The composed form is composed_norm in core/ops/normalization.cpp: nine ops that compute d = x -
-// mean(x) and y = d / sqrt(mean(d * d) + eps) * weight + bias. The kernel reads a row from memory
-// once forward and once backward. It saves x, mean and rstd for backward instead of every
-// intermediate tensor. Forward and backward of (4096, 256) are 4.5 times as fast as the composed
-// form.
+// The composed form, written with basic ops, is composed_norm in core/ops/normalization.cpp: nine
+// ops that compute d = x - mean(x) and y = d / sqrt(mean(d * d) + eps) * weight + bias. The kernel
+// reads a row from memory once forward and once backward. It saves x, mean and rstd for backward
+// instead of every intermediate tensor. Forward and backward of (4096, 256) are 4.5 times as fast
+// as the composed form.
 
 #include <algorithm>
 #include <cmath>
@@ -22,8 +22,8 @@ struct Pieces {
   int64_t n, pieces = 1, step = 0;
 };
 
-/// Returns two means over all elements v: of f(v).first and of f(v).second. Elements are converted
-/// to S before f is applied.
+/// Returns the means of f(v).first and of f(v).second over all elements v. Each element is
+/// converted to S before f is applied.
 template <class S, class T, class F>
 [[gnu::always_inline]] inline std::pair<double, double> means_of(const Pieces<T>& all, F f) {
   double first = 0, second = 0;
@@ -38,8 +38,8 @@ template <class S, class T, class F>
 }
 
 /// Returns the mean and the variance of all elements or, if not `centred`, 0 and the mean square.
-/// Computes in S. Because of rounding, the mean of x - mean is not exactly 0. Mean and variance are
-/// corrected for this: Chan, Golub, LeVeque 1983, "Algorithms for Computing the Sample Variance".
+/// Computes in S. Because of rounding, the mean of x - mean is not exactly 0, so mean and variance
+/// are corrected for it: Chan, Golub, LeVeque 1983, "Algorithms for Computing the Sample Variance".
 template <class S, class T>
 std::pair<double, double> moments_in(const Pieces<T>& all, bool centred) {
   S center = 0;

@@ -3,16 +3,17 @@
 // and activation to each tile of the matrix product while the tile is in a cache. The backward pass
 // computes both gradients in one pass.
 //
-// The composed form is composed_linear in core/ops/matmul.cpp. There the bias and the activation
-// are separate ops, and each reads and writes the output once more.
+// The composed form, written with basic ops, is composed_linear in core/ops/matmul.cpp. There the
+// bias and the activation are separate ops, and each reads and writes the output once more.
 
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/runtime/parallel.h"
 
 namespace gradus::kernel {
 
-/// Prefetches n elements, a row of the next tile. Hardware prefetchers miss these rows, because a
-/// tile's rows are short and far apart. The row may lie past the end of its tensor.
+/// Prefetches a row of n elements that belongs to the next tile. Hardware prefetchers miss these
+/// rows, because a tile's rows are short and far apart. The row may lie past the end of its tensor,
+/// because prefetching an invalid address does nothing.
 template <bool for_writing, class T>
 [[gnu::always_inline]] inline void prefetch_row(const T* row, int64_t n) {
   for (int64_t j = 0; j < n; j += 64 / static_cast<int64_t>(sizeof(T)))

@@ -92,9 +92,10 @@ template <class... Floats>
   return multiply_add(polynomial(x, rest...), x, c0);
 }
 
-// Evaluates a polynomial of high degree by Estrin's scheme, four coefficients at a time. This takes
-// two more multiplications than Horner's rule, but the dependency chain is a third as long: short
-// enough for out-of-order execution to hide.
+// Returns c0 + c1 x + c2 x^2 + ... for a polynomial of high degree, computed by Estrin's scheme,
+// four coefficients at a time. The second and third arguments are x^2 and x^4. This takes two more
+// multiplications than Horner's rule, but the dependency chain is a third as long: short enough for
+// out-of-order execution to hide.
 // Long parameter list: a polynomial's coefficients.
 [[gnu::always_inline]] inline float cubics(float x, float x2, float, float c0, float c1, float c2,
                                            float c3) {
@@ -112,8 +113,8 @@ template <class... Floats>
   return cubics(x, x2, x2 * x2, c...);
 }
 
-// Returns e^x for -87.33 <= x <= 88.72. With x = n log 2 + r and |r| <= log(2) / 2, it adds n to
-// the exponent of e^r.
+// Returns e^x for -87.33 <= x <= 88.72. Splits x into n log 2 + r with |r| <= log(2) / 2, computes
+// e^r by a polynomial and adds n to its exponent.
 [[gnu::always_inline]] inline float exp_in_range(float x) {
   const float shifted = fused(x, log2_e, shift), n = shifted - shift;
   const float r = fused(n, -ln2_low, fused(n, -ln2_high, x));
@@ -176,8 +177,8 @@ inline double log(double x) { return std::log(x); }
 /// Returns log(1 + x) within 2 ulp (measured: 1.26); -infinity for x = -1, NaN for x < -1.
 [[gnu::always_inline]] inline float log1p(float x) {
   using namespace detail;
-  // Near 0, this is the polynomial of add_log1p. Elsewhere it is log(u + lost) = log u + lost / u,
-  // where u is 1 + x rounded and `lost` is the rounding error.
+  // Near 0, the result is the polynomial of add_log1p. Elsewhere it is log(u + lost), about log u +
+  // lost / u, where u is 1 + x rounded and `lost` is the rounding error.
   const float u = 1.0f + x, lost = x - (u - 1.0f);
   const float far = log(u) + lost / select(u == 0.0f, 1.0f, u);
   float y = select(absolute(x - 0.0607f) < 0.3535f, add_log1p(0.0f, x), far);
@@ -189,8 +190,8 @@ inline double log1p(double x) { return std::log1p(x); }
 /// Returns e^x - 1 within 2 ulp (measured: 1.48).
 [[gnu::always_inline]] inline float expm1(float x) {
   using namespace detail;
-  // With x = n log 2 + r as in exp, e^x - 1 = 2^n (e^r - 1) + (2^n - 1). Half of each term is
-  // computed, because 2^128 is not a float.
+  // With x = n log 2 + r as in exp, e^x - 1 = 2^n (e^r - 1) + (2^n - 1). The code adds halves of
+  // the two terms and doubles the sum, because 2^128 is not a float.
   float c = select(x < -20.0f, -20.0f, x);
   c = select(c > 88.8f, 88.8f, c);
   const float shifted = fused(c, log2_e, shift), n = shifted - shift;
@@ -213,8 +214,8 @@ inline double elu(double x, double alpha) { return x > 0 ? x : alpha * std::expm
 /// Returns the hyperbolic tangent within 2 ulp (measured: 1.50).
 [[gnu::always_inline]] inline float tanh(float x) {
   using namespace detail;
-  // With a = |x| and 2a = n log 2 + 2r: tanh a = e / (e + 1), where e = (exp(2a) - 1) / 2 =
-  // 2^n q + (2^n - 1) / 2 and q = (exp(2r) - 1) / 2.
+  // Let a = |x| and 2a = n log 2 + 2r. Then tanh a = e / (e + 1), where q = (exp(2r) - 1) / 2 and e
+  // = (exp(2a) - 1) / 2 = 2^n q + (2^n - 1) / 2.
   float a = absolute(x);
   a = select(a > 10.0f, 10.0f, a);
   const float shifted = fused(a, 2.0f * log2_e, shift), n = shifted - shift;
@@ -234,7 +235,7 @@ inline double elu(double x, double alpha) { return x > 0 ? x : alpha * std::expm
 }
 inline double tanh(double x) { return std::tanh(x); }
 
-/// Returns the error function within 3 ulp (measured: 2.97); 1 for x >= 3.923.
+/// Returns the error function within 3 ulp (measured: 2.97); 1 for x >= 3.923, -1 for x <= -3.923.
 [[gnu::always_inline]] inline float erf(float x) {
   using namespace detail;
   float a = absolute(x);
@@ -277,13 +278,14 @@ inline double cos(double x) { return std::cos(x); }
 
 // ---- GELU: x Phi(x), where Phi is the normal distribution function and phi its density ----
 
-/// Returns x Phi(x) and its derivative Phi(x) + x phi(x). Both use exp(-x^2 / 2).
+/// Returns GELU, x Phi(x), and its derivative Phi(x) + x phi(x). Phi is the distribution function
+/// and phi the density of the standard normal distribution.
 [[gnu::always_inline]] inline ValueAndSlope<float> gelu_with_slope(float x) {
   using namespace detail;
   float a = absolute(x);
   a = select(a > 13.265f, 13.265f, a);
-  // e = exp(-z / 2) = 2^n exp(-r / 2), where z = a^2 = r - 2 n log 2. At the largest a, n is -127
-  // and p is above 1, so e is denormal, and products with e are 0.
+  // e = exp(-z / 2) = 2^n p, where z = a^2 = r - 2 n log 2 and p = exp(-r / 2). At the largest a, n
+  // is -127 and p is above 1, so e is denormal, and products with e are 0.
   const float z = a * a;
   const float shifted = fused(z, -0.5f * log2_e, shift), n = shifted - shift;
   const float r = fused(n, 0x1.62e43p+0f, z);
@@ -302,8 +304,8 @@ inline double cos(double x) { return std::cos(x); }
   return {value, select(x < 0.0f, slope_at_minus_a, 1.0f - slope_at_minus_a)};
 }
 
-/// Returns x (1 + tanh u) / 2 = x sigmoid(2u) and its derivative, where u = sqrt(2 / pi) (x +
-/// 0.044715 x^3).
+/// Returns GELU in the tanh approximation, x (1 + tanh u) / 2 = x sigmoid(2u), and its derivative,
+/// where u = sqrt(2 / pi) (x + 0.044715 x^3).
 [[gnu::always_inline]] inline ValueAndSlope<float> gelu_tanh_with_slope(float x) {
   using namespace detail;
   // For x > 9.9, sigmoid(2u) is 1. At x = -10.05, sigmoid(2u) is denormal, so its products are 0.

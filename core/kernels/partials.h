@@ -1,6 +1,6 @@
 #pragma once
-// Column sums over many rows. The partial sums of each chunk of rows are added in the order of the
-// chunks, so that the bits do not depend on the number of threads.
+// Column sums over many rows. Each chunk of rows has a partial sum. The partial sums are added in
+// the order of the chunks, so the result is bit-identical for any number of threads.
 
 #include <algorithm>
 
@@ -20,7 +20,8 @@ inline int64_t partial_count(int64_t rows, int64_t rows_per_chunk) {
   return internal::ceil_div(rows, rows_per_chunk);
 }
 
-/// Computes out[j] = sum over chunks c of partials[c][j], in the order of c.
+/// Writes to `out` (n) the sum of partials (chunks, n) over the chunks, added in order and in
+/// double.
 template <class T>
 void add_partials(const T* partials, int64_t chunks, int64_t n, T* out) {
   constexpr int64_t width = 256;

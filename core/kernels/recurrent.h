@@ -1,11 +1,11 @@
 #pragma once
 // Recurrent layers over whole sequences.
 //
-// The composed form is the function `composed` in core/ops/recurrent.cpp: one matmul and a dozen
-// pointwise ops per step. The kernel packs the recurrent weight once for all steps and fuses the
-// pointwise work of a step into one loop. Each thread runs through all steps of its own sequences
-// without synchronisation. An LSTM of 128 units over 32 sequences of 64 steps is 2.3 times as fast
-// as the composed form.
+// The composed form, written with basic ops, is the function `composed` in core/ops/recurrent.cpp:
+// one matmul and a dozen pointwise ops per step. The kernel packs the recurrent weight once for all
+// steps and fuses the pointwise work of a step into one loop. Each thread runs through all steps of
+// its own sequences without synchronisation. An LSTM of 128 units over 32 sequences of 64 steps is
+// 2.3 times as fast as the composed form.
 
 #include <type_traits>
 
@@ -33,17 +33,18 @@ struct CellForward {
 template <class T>
 struct CellBackward {
   int64_t H;
-  const T *kept, *h_before, *c_before, *h, *c;  ///< saved values; states before and after the step
+  const T *kept, *h_before, *c_before, *h, *c;  ///< kept by forward; states before and after step
   const T* dy;                                  ///< the gradient of CellForward::y
-  /// On input, the gradient of the state after the step, without dy. On output, the gradient of the
-  /// state before the step, without the part that passes through the weight. dh is written only by
-  /// cells with `direct` true: for the others, this gradient of h is 0.
+  /// On input, the gradient of the state after the step, except the part from dy. On output, the
+  /// gradient of the state before the step, except the part that flows through the weight. Only
+  /// cells with `direct` = true write dh: in the others, the gradient of h flows through the weight
+  /// only.
   T *dh, *dc;
   T *dx, *dz;  ///< (gates * H): the gradients of x and z
 };
 
-/// The simple recurrent cell: h' = act(x + z). Elman 1990. Act must have a gradient(dy, y) that
-/// takes the output y, as tanh and relu have.
+/// The simple recurrent cell (Elman 1990): h' = act(x + z), where h' is h after the step.
+/// Act::gradient(dy, y) must need only the output y, as for tanh and relu.
 template <class Act>
 struct Rnn {
   static constexpr int64_t gates = 1, kept = 0;
@@ -58,9 +59,9 @@ struct Rnn {
   }
 };
 
-/// LSTM. The gates are in the order i, f, g, o. Each is sigmoid(x + z), except g = tanh(x + z).
-/// Then c' = f c + i g and h' = o tanh(c'). Hochreiter & Schmidhuber 1997, with the forget gate of
-/// Gers et al. 2000.
+/// LSTM. The gates are in the order i, f, g, o. Each is sigmoid(x + z), except g = tanh(x + z). The
+/// state after the step is c' = f c + i g and h' = o tanh(c'). Hochreiter & Schmidhuber 1997, with
+/// the forget gate of Gers et al. 2000.
 struct Lstm {
   static constexpr int64_t gates = 4, kept = 4;
   static constexpr bool direct = false;
@@ -88,10 +89,11 @@ struct Lstm {
   }
 };
 
-/// GRU. The gates are in the order r, z, n. x_g and h_g are the contributions of the input and of h
-/// to gate g. r = sigmoid(x_r + h_r), z = sigmoid(x_z + h_z), n = tanh(x_n + r h_n) and h' = (1 -
-/// z) n + z h. Cho et al. 2014, arXiv 1406.1078, except that r multiplies the product of the weight
-/// with h, not h itself. CellForward::kept stores r, z, n and h_n.
+/// GRU. The gates are in the order r, z, n. Let x_g and h_g be the contributions of the input and
+/// of h to gate g. Then r = sigmoid(x_r + h_r), z = sigmoid(x_z + h_z) and n = tanh(x_n + r h_n).
+/// The state after the step is h' = (1 - z) n + z h. Cho et al. 2014, arXiv 1406.1078, except that
+/// r multiplies the product of the weight with h, not h itself. CellForward::kept stores r, z, n
+/// and h_n.
 struct Gru {
   static constexpr int64_t gates = 3, kept = 4;
   static constexpr bool direct = true;  // h' also contains z h, which does not pass through the
@@ -121,12 +123,14 @@ struct Gru {
 
 /// The sequences of a batch, and the order of their steps.
 struct Sequences {
-  int64_t time, hidden;          ///< steps per row of the arrays, with padding; hidden units
+  int64_t time, hidden;          ///< steps of a row in the arrays, with padding (time); hidden
+                                 ///< units of the layer (hidden)
   std::vector<int64_t> lengths;  ///< number of steps per row, from 1 to `time`
   bool reverse;                  ///< run each row from its last step to its first
 
   int64_t length(int64_t b) const { return lengths[static_cast<size_t>(b)]; }
-  /// Returns the index in a tensor (batch * time, .) of the element that row b processes in step s.
+  /// Returns the index, in an array (batch * time, ...), of the element that row b processes in
+  /// step s.
   int64_t at(int64_t b, int64_t s) const { return b * time + (reverse ? length(b) - 1 - s : s); }
   /// Divides the batch into parts for threads and calls body(n, rows) once per part: the array
   /// `rows` lists the part's n rows, longest sequence first. `work` is the number of multiply-adds
@@ -134,7 +138,8 @@ struct Sequences {
   template <class Body>
   void for_parts(int64_t work, Body body) const {
     const auto batch = static_cast<int64_t>(lengths.size());
-    // A row's bits do not depend on the other rows of its part.
+    // `parts` may depend on the number of threads, because a row's result does not depend on the
+    // other rows of its part, bit for bit.
     const int64_t threads = work * time * batch < 1 << 18 ? 1 : num_threads();
     const int64_t parts = std::min(std::max<int64_t>(threads, (batch + 63) / 64), batch);
     parallel_for_each(parts, 1, [&](int64_t part) {
@@ -147,29 +152,30 @@ struct Sequences {
   }
 };
 
-/// The arrays of a forward pass: x (batch, time, gates), z (batch, gates) or (gates), y and c
-/// (batch, time, hidden), kept (batch, time, Cell::kept * hidden), and h0, c0, h_last and c_last
-/// (batch, hidden), where gates is Cell::gates * hidden. All may be null but x, y and, if there is
-/// no weight, z. A null h0 or c0 counts as zeros.
+/// The arrays of a forward pass: x (batch, time, G), z (batch, G) or (G), y and c (batch, time,
+/// hidden), kept (batch, time, Cell::kept * hidden), and h0, c0, h_last and c_last (batch, hidden),
+/// where G = Cell::gates * hidden. x and y are required, and z too if there is no weight. The
+/// others may be null; a null h0 or c0 counts as zeros.
 template <class T>
 struct RecurrentForward {
-  const T *x, *z;    ///< z is added to the product of h with the weight
+  const T *x, *z;    ///< terms of the gates: x comes from the layer's input, z is added to h times
+                     ///< the weight
   int64_t z_stride;  ///< row stride of z; 0 if all rows share one z
   const T *h0, *c0;
   T *y, *h_last, *c_last;
-  T *kept, *c;  ///< saved for backward; each is null if backward does not need it
+  T *kept, *c;  ///< written for backward; each is null if backward does not need it
 };
 /// The arrays of a backward pass. Each gradient has the shape of its array in RecurrentForward,
-/// except dz, which has the shape of dx. dz may be dx for all cells but Gru. h0, c0, dy, dh_last,
-/// dc_last, dh0, dc0 and h_before may be null, and so may kept and c where the forward pass saved
-/// none.
+/// except dz, which has the shape of dx. dz may be the same array as dx, except for Gru. h0, c0,
+/// dy, dh_last, dc_last, dh0, dc0 and h_before may be null. kept and c may be null if the forward
+/// pass did not write them: kept is used only by Lstm and Gru, c only by Lstm.
 template <class T>
 struct RecurrentBackward {
   const T *h0, *c0, *y, *kept, *c;
   const T *dy, *dh_last, *dc_last;
   T *dx, *dz, *dh0, *dc0;
-  T* h_before;  ///< where to write h before each step, (batch, time, hidden); the gradient of the
-                ///< weight is dz^T h_before
+  T* h_before;  ///< (batch, time, hidden), receives h before each step; the gradient of the weight
+                ///< is dz^T h_before
 };
 
 /// Returns row i of `rows`, which have n elements each, or `none` if `rows` is null.
@@ -178,9 +184,9 @@ T* row_or(T* rows, int64_t i, int64_t n, std::type_identity_t<T>* none) {
   return rows ? rows + i * n : none;
 }
 
-/// Runs the forward pass. The weight is W^T (hidden, gates * hidden). It may be null for a single
-/// step whose caller has already multiplied h by the weight: then a.z contains the product. Neither
-/// reads nor writes the padding, which is at times q.length(b) and later in row b.
+/// Runs the forward pass. `weight` is W^T (hidden, G), where G = Cell::gates * hidden. It may be
+/// null for a single step if the caller has already multiplied h by the weight: a.z then contains
+/// the product. Neither reads nor writes padding, which is in row b from position q.length(b) on.
 template <class Cell, class T>
 void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
                        const RecurrentForward<T>& a) {
@@ -219,9 +225,10 @@ void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
   });
 }
 
-/// Runs the backward pass. The weight is W (gates * hidden, hidden). It may be null as in
-/// recurrent_forward: then a.dh0 lacks the part that passes through the weight, and is meaningful
-/// for Gru only. Leaves a.dx, a.dz and a.h_before unchanged at the padding.
+/// Runs the backward pass of recurrent_forward. `weight` is W (G, hidden), where G = Cell::gates *
+/// hidden. It is null if it was null in the forward pass. a.dh0 then lacks the part that flows
+/// through the weight and is meaningful only for Gru. At padding, leaves a.dx, a.dz and a.h_before
+/// unchanged.
 template <class Cell, class T>
 void recurrent_backward(const Sequences& q, const PackedMatrix<T>* weight,
                         const RecurrentBackward<T>& a) {

@@ -2,11 +2,11 @@
 // The kernel of sum, mean, var, std_dev, norm, any and all: sums over any axes of a strided array,
 // without a copy.
 //
-// Axes are sorted by stride and merged, which leaves two cases. Rows: the innermost axis is summed
-// over. Columns: the innermost axis is kept, and whole rows are added up. sum adds float32 elements
-// in float32 vectors over short blocks, and the block sums in double. mean, var, std_dev and norm
-// convert each element to double. Long sums are split into pieces for threads. The split depends
-// only on shape and strides.
+// Axes are sorted by stride and merged, which leaves two cases. If the innermost axis is summed
+// over, each result is the sum of a row. If it is kept, the results are column sums: whole rows are
+// added up. sum adds float32 elements in short blocks in float32, and the block sums in double.
+// mean, var, std_dev and norm convert each element to double. Long sums are split into pieces for
+// threads. The split depends only on shape and strides.
 
 #include <type_traits>
 
@@ -81,9 +81,9 @@ inline int64_t sum_pieces(int64_t n, int64_t units) {
   return std::clamp<int64_t>(n / reduction_grain, 1, max_pieces);
 }
 
-/// Returns the sum of term(x[i * stride]) for i in [0, n). Elements are summed in blocks, in vector
-/// loops and in the type that `term` returns, and the blocks' sums in Acc. With stride 1, up to
-/// three elements at the end are added to the total one by one.
+/// Returns the sum of term(x[i * stride]) for i in [0, n). Vector loops sum blocks of elements in
+/// the type that `term` returns, and the block sums are added in Acc. With stride 1, up to three
+/// elements at the end are added to the total one by one.
 template <class Acc, class X, class Term>
 Acc sum_strided(const X* x, int64_t n, int64_t stride, const Term& term) {
   using Value = decltype(term(*x));
@@ -149,8 +149,8 @@ void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const 
   }
 }
 
-/// Rows [begin, end) of `width` columns, whose sums are computed together. The first column belongs
-/// to output k.
+/// Rows [begin, end) of `width` neighbouring columns, which are summed together. The first column
+/// belongs to output k.
 struct ColumnPart {
   int64_t k, width, begin, end;
 };

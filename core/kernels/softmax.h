@@ -1,10 +1,10 @@
 #pragma once
 // Softmax and log-softmax of a row, and their gradients.
 //
-// The composed form is e = exp(x - max(x)), y = e / sum(e), where each op reads and writes memory.
-// The kernel finishes a row while the row is in a cache, and stores no intermediate tensor.
-// Backward needs only y and dy and may overwrite dy. Forward and backward of (4096, 256) are 3.4
-// times as fast as the composed form.
+// The composed form, written with basic ops, is e = exp(x - max(x)), y = e / sum(e), where each op
+// reads and writes memory. The kernel finishes a row while the row is in a cache, and stores no
+// intermediate tensor. Backward needs only y and dy and may overwrite dy. Forward and backward of
+// (4096, 256) are 3.4 times as fast as the composed form.
 
 #include <algorithm>
 

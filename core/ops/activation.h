@@ -6,8 +6,8 @@
 
 namespace gradus {
 
-/// The activation of a layer. linear and feed_forward apply it in the same pass as the matrix
-/// product that precedes it.
+/// Selects an activation function. The ops linear and feed_forward apply it in the pass that
+/// computes the matrix product before it.
 enum class Activation {
   none,
   relu,
@@ -38,8 +38,8 @@ inline Tensor relu(const Tensor& x) { return core::activate(x, Activation::relu)
 inline Tensor tanh(const Tensor& x) { return core::activate(x, Activation::tanh); }
 /// Returns 1 / (1 + e^-x).
 inline Tensor sigmoid(const Tensor& x) { return core::activate(x, Activation::sigmoid); }
-/// Returns x Phi(x), where Phi is the standard normal distribution function. Hendrycks & Gimpel
-/// 2016, arXiv 1606.08415.
+/// Returns x Phi(x), where Phi is the cumulative distribution function of the standard normal
+/// distribution. Hendrycks & Gimpel 2016, arXiv 1606.08415.
 inline Tensor gelu(const Tensor& x) { return core::activate(x, Activation::gelu); }
 /// Returns x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), GPT-2's approximation of gelu.
 inline Tensor gelu_tanh(const Tensor& x) { return core::activate(x, Activation::gelu_tanh); }

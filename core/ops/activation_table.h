@@ -1,8 +1,7 @@
 #pragma once
-// Defines every activation: its value and slope at a point, for kernels, and its gradient for
-// tensors, composed of ops. Pointwise ops and fused layers share these definitions. A new
-// activation needs a struct and a table entry here, and an enum entry and a function in
-// ops/activation.h.
+// Defines each activation as a struct, which the pointwise op and the fused layers share. A new
+// activation needs a struct and an entry of ActivationTable here, and an enum entry and a function
+// in ops/activation.h.
 
 #include <tuple>
 
@@ -14,12 +13,12 @@ namespace gradus::core {
 
 using kernel::ValueAndSlope;
 
-// Each activation is a struct with the name of its op and a function at(x), which returns value and
-// slope. If from_output is true, the pointwise op saves its output y for backward, and
-// gradient(dy, y) accepts scalars and tensors. Otherwise the op saves its input x, and
-// gradient(dy, x) accepts tensors only.
+// Each struct contains the name of its op. Its function at(x) returns the value and the slope (the
+// derivative) at x, for kernels. Its function gradient() returns the gradient of the input. If
+// from_output is true, the op saves its output y, and gradient(dy, y) accepts scalars or tensors.
+// Otherwise the op saves its input x, and gradient(dy, x) accepts tensors only.
 
-/// y = x, for Activation::none. It has no member `name`, because no op computes it.
+/// The identity y = x, for Activation::none. It has no `name`, because no op computes it.
 struct Identity {
   static constexpr bool from_output = true;
   template <class T>
@@ -108,7 +107,7 @@ struct GeluTanh {
   }
 };
 
-/// x sigmoid(beta x). Its slope is s + beta s x (1 - s) with s = sigmoid(beta x).
+/// The activation x sigmoid(beta x). Its slope is s + beta s x (1 - s) with s = sigmoid(beta x).
 template <int beta_in_thousandths>
 struct Swish {
   static constexpr bool from_output = false;
@@ -143,12 +142,12 @@ struct ReluSquared {
   static Tensor gradient(const Tensor& dy, const Tensor& x) { return dy * (relu(x) * 2.0); }
 };
 
-/// All activations, in the order of enum Activation.
+/// The structs of all activations, in the order of enum Activation.
 using ActivationTable =
     std::tuple<Identity, Relu, Tanh, Sigmoid, Gelu, GeluTanh, Silu, QuickGelu, ReluSquared>;
 static_assert(std::tuple_size_v<ActivationTable> == activations.size());
 
-/// Calls f with the activation's struct, and returns the result.
+/// Calls f with an object of the activation's struct, and returns the result of f.
 template <size_t i = 0, class F>
 auto with_activation(Activation activation, F&& f) {
   if constexpr (i + 1 < activations.size())

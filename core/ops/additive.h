@@ -5,10 +5,10 @@
 
 namespace gradus {
 
-/// Returns the scores s_ij = sum_h v_h tanh(q_ih + k_jh) of queries i and keys j, summed over the H
-/// features: q (B, Tq, H), k (B, Tk, H), v (H) -> (B, Tq, Tk). A projection k = linear(source, W)
-/// can be computed once and used for all queries. The caller must set the scores of padding keys to
-/// -infinity before the softmax.
+/// Returns the score s_ij = sum_h v_h tanh(q_ih + k_jh) of each query i and key j: q (B, Tq, H),
+/// k (B, Tk, H), v (H) -> (B, Tq, Tk). A projection k = linear(source, W) can be computed once and
+/// used for all queries. The caller must set the scores of padding keys to -infinity before the
+/// softmax.
 Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& v);
 
 }  // namespace gradus

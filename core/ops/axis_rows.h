@@ -1,12 +1,14 @@
 #pragma once
-// Arranges a tensor as rows along one of its axes. Internal to core, for ops along an axis.
+// Rearranges a tensor so that its elements along one axis are contiguous rows. Internal to core,
+// for ops that work along an axis.
 
 #include "gradus/core/kernels/reduction.h"
 #include "gradus/core/tensor/tensor.h"
 
 namespace gradus::core {
 
-/// The sizes of a tensor seen as (outer, n, inner), where n is the size of axis `dim`.
+/// A shape reduced to three axes, (outer, n, inner): n is the size of axis `dim`, and outer and
+/// inner are the products of the sizes before and after it.
 struct Blocks {
   int64_t outer = 1, n, inner = 1;
   Blocks(const Shape& shape, int dim) : n(shape[dim]) {
@@ -15,7 +17,7 @@ struct Blocks {
   }
 };
 
-/// The elements of x, outside the graph, as a contiguous tensor with axis `dim` moved to the end:
+/// The elements of a tensor x, detached, as a contiguous tensor with axis `dim` moved to the end:
 /// `rows` rows of n elements.
 struct AxisRows {
   Tensor tensor;
@@ -34,9 +36,10 @@ struct AxisRows {
     rows = kept.numel();
   }
   Shape output(KeepDim keep) const { return keep.on ? kept : kept.without(dim); }
-  /// Returns the shape that `tensor` would have if its rows had `k` elements.
+  /// Returns the shape of `tensor`, but with k elements per row.
   Shape rows_of(int64_t k) const { return tensor.shape().with(-1, k); }
-  /// Returns y, of shape rows_of(k) for any k, with its last axis moved back to `dim`.
+  /// Returns y as a contiguous tensor with its last axis moved back to position `dim`. y has the
+  /// shape rows_of(k) for some k.
   Tensor move_back(const Tensor& y) const {
     Shape order;
     for (int i = 0; i + 1 < y.rank(); ++i) order.push_back(i);

@@ -66,10 +66,12 @@ struct AllcloseOptions {
 /// close only to itself. Returns true if there are no elements.
 bool allclose(const Tensor& a, const Tensor& b, const AllcloseOptions& options = {});
 
-/// Returns a where the bool tensor `condition` is true, and b elsewhere.
+/// Returns the elements of a where the bool tensor `condition` is true, and those of b elsewhere.
+/// The three tensors broadcast.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-/// Returns x with `value` where the bool tensor `mask`, broadcast to x's shape, is true. The
-/// gradient is 0 there. Throws Error if x is int64 and `value` is not an integer in int64's range.
+/// Returns a copy of x with `value` at each element for which the bool tensor `mask` is true. The
+/// mask broadcasts to x's shape. The gradient is 0 where the mask is true. Throws Error if x is
+/// int64 and `value` is not an integer in int64's range.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 
 }  // namespace gradus

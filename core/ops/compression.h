@@ -5,7 +5,8 @@
 // gradient, but linear, updated_linear and feed_forward compute the gradient of their input x.
 //
 // bfloat16 keeps 8 of the 24 bits of a float32's significand. The int8 format is llama.cpp's Q8_0,
-// but with bfloat16 scales, stored apart: see core/kernels/products/compressed.h.
+// except that its scales are bfloat16 and are stored in a tensor of their own: see
+// core/kernels/products/compressed.h.
 
 #include "gradus/core/files/safetensors.h"
 #include "gradus/core/kernels/products/blas.h"
@@ -13,27 +14,28 @@
 
 namespace gradus::internal {
 
-/// Returns a copy of x converted to `dtype`. At least one of the two dtypes must be compressed;
-/// they may be the same. Throws Error if x is float64, int64 or bool, which cannot be compressed,
-/// if `dtype` is int8 and x is not a matrix of finite elements, or if x is a compressed view that
-/// is not contiguous or, for int8, has no scales.
+/// Returns a copy of x converted to `dtype`. x or the copy must be compressed; if both are, their
+/// dtypes may be equal. Throws Error in three cases:
+/// - x is float64, int64 or bool, which cannot be compressed.
+/// - `dtype` is int8, and x is not a matrix of finite elements.
+/// - x is a compressed view that is not contiguous, or an int8 view without scales.
 Tensor recoded(const Tensor& x, Dtype dtype);
-/// Returns x converted to float32 if it is compressed, else x itself.
+/// Returns x converted to float32 if x is compressed, else x itself.
 Tensor floating(const Tensor& x);
 /// Returns rows [begin, end) of a matrix of float32, float64, bfloat16 or int8, as a view.
 Tensor rows_of(const Tensor& matrix, int64_t begin, int64_t end);
-/// Converts the floating and compressed tensors to `dtype` in place, so that all handles see the
-/// new dtype, and clears the gradients of the converted tensors. Skips int64 and bool tensors, and
-/// tensors that already have this dtype. A tensor that becomes compressed no longer requires grad.
-/// If a tensor cannot be converted, changes nothing and throws Error; the message begins with `op`
-/// and names the tensor.
+/// Converts the floating and compressed tensors in `tensors` to `dtype` in place: every Tensor
+/// object that refers to one of them sees the new dtype. Clears the gradients of the converted
+/// tensors. Skips int64 and bool tensors, and tensors that already have this dtype. A tensor that
+/// becomes compressed no longer requires grad. If a tensor cannot be converted, changes nothing and
+/// throws Error; the message begins with `op` and names the tensor.
 void convert_in_place(const char* op, const NamedTensors& tensors, Dtype dtype);
-/// Copies the elements of `source` and, for int8, its scales to `to`. Both are compressed. Throws
-/// Error unless both are contiguous, have the same shape and dtype and, for int8, have scales.
-/// Returns `to`.
+/// Copies the elements of `source`, and its scales if it is int8, into `to`, and returns `to`. Both
+/// tensors are compressed. Throws Error unless both are contiguous and have the same shape and
+/// dtype. Also throws if one of them is an int8 view without scales.
 Tensor copy_compressed(const Tensor& source, const Tensor& to);
 /// Computes out = x weight^T: x (m, k) float32, weight (n, k) compressed, out (m, n) contiguous.
-/// If `done` is given, calls done(tile) for each tile of out as soon as the tile is final.
+/// If `done` is given, calls done(tile) for each tile of out as soon as the tile is computed.
 void multiply_compressed(const Tensor& x, const Tensor& weight, const Tensor& out,
                          const blas::TileDone& done);
 /// Writes row ids[i] of the compressed `table` to row i of y, as float32. ids and y must be

@@ -1,11 +1,12 @@
 #pragma once
-// Contrastive losses: cross entropy over the similarities s_ij = sim(q_i, k_j) / temperature
-// between queries and keys; ContrastiveOptions defines sim. The correct class of query i is t_i,
-// the index of its own key:
-//   InfoNCE = -1/N sum_i log(exp(s_i,t_i) / sum_j exp(s_ij))
+// Contrastive losses: cross entropy over the scores s(q_i, k_j) = sim(q_i, k_j) / temperature of N
+// queries q and the keys k, where ContrastiveOptions defines sim. The correct class of query i is
+// t_i, the index of its own key:
+//   InfoNCE = -1/N sum_i log(exp(s(q_i, k_{t_i})) / sum_j exp(s(q_i, k_j)))
 // van den Oord et al. 2018, arXiv 1807.03748, equation 4. These losses throw Error if shapes or
 // dtypes do not match, if the batch or its vectors are empty, or if the temperature is not positive
-// and finite.
+// and finite. All but info_nce compute the scores in blocks of 256 queries and store one block at a
+// time.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -27,23 +28,24 @@ struct ContrastiveOptions {
 Tensor info_nce(const Tensor& anchors, const Tensor& positives, const Tensor& negatives,
                 const ContrastiveOptions& options = {});
 
-/// Returns the InfoNCE loss of queries (N, D) over keys (M, D). targets (N), int64, contains the
-/// index of each query's own key. Throws Error if an index is outside [0, M). This loss and those
-/// below compute the similarities in blocks of 256 queries and store one block at a time.
+/// Returns the InfoNCE loss of queries (N, D) over keys (M, D). `targets` (N), int64, contains the
+/// index of each query's own key. Throws Error if an index is outside [0, M). Computes the
+/// similarities in blocks of 256 queries and stores one block at a time.
 Tensor contrastive_cross_entropy(const Tensor& queries, const Tensor& keys, const Tensor& targets,
                                  const ContrastiveOptions& options = {});
 
-/// Returns NT-Xent: InfoNCE where rows i and i + N of z (2N, D) are two views of example i. Each
-/// row is a query, and its keys are all other rows: the other view of its example is the positive,
-/// the remaining 2N - 2 rows are the negatives. Throws Error if the number of rows is odd or N < 2.
-/// Chen et al. 2020 (SimCLR), arXiv 2002.05709, equation 1.
+/// Returns the NT-Xent loss of z (2N, D), whose rows i and i + N are two views of example i. It is
+/// the InfoNCE loss with each row as a query and all other rows as its keys: the other view of the
+/// same example is the positive, and the remaining 2N - 2 rows are the negatives. Throws Error if
+/// the number of rows is odd or N < 2. Chen et al. 2020 (SimCLR), arXiv 2002.05709, equation 1.
 Tensor nt_xent(const Tensor& z, const ContrastiveOptions& options = {});
 /// Returns nt_xent of a and b, both (N, D), where a_i and b_i are the two views of example i.
 Tensor nt_xent(const Tensor& a, const Tensor& b, const ContrastiveOptions& options = {});
 
 /// Returns CLIP's loss for paired embeddings a and b (N, D), for example of images and texts. It is
-/// the mean of two cross entropies: of each a over all b, and of each b over all a. Throws Error if
-/// N < 2. Radford et al. 2021, arXiv 2103.00020, figure 3.
+/// the mean of two InfoNCE losses: with the rows of a as queries and those of b as keys, and the
+/// reverse. Row i of a and row i of b belong together. Throws Error if N < 2. Radford et al. 2021,
+/// arXiv 2103.00020, figure 3.
 Tensor clip_loss(const Tensor& a, const Tensor& b, const ContrastiveOptions& options = {});
 
 }  // namespace gradus

@@ -12,16 +12,18 @@ struct Conv2dOptions {
   int64_t groups = 1;   ///< number of channel groups, each with its own filters
 };
 
-/// Returns y with
+/// Returns the convolution y of x with the filters `weight`:
 ///   y[n, o, i, j] = bias[o] + sum_{c,u,v} weight[o, c, u, v] x[n, c, i s + u d - p, j s + v d - p]
-/// for stride s, dilation d and padding p. c runs over the channels of o's group, and `weight`
-/// counts them from 0 in each group. x is 0 outside its edges. Shapes: x (N, C, H, W), weight
-/// (O, C / groups, h, w), bias (O) or undefined -> (N, O, H', W'), with
-/// H' = floor((H + 2 p - d (h - 1) - 1) / s) + 1 and W' likewise. Filters are not flipped, as usual
-/// in deep learning (LeCun et al. 1998). Throws Error if shapes or dtypes do not match, if the
-/// weight is empty, if groups is not a positive divisor of C and O, if stride or dilation is
-/// outside [1, 2^30] or padding outside [0, 2^30], and if the padded image is smaller than a window
-/// or too large.
+/// for stride s, dilation d and padding p. Elements of x beyond its edges count as 0. If there are
+/// several groups, c runs only over the channels in the group of output channel o, and `weight`
+/// numbers these from 0. The shapes are x (N, C, H, W), weight (O, C / groups, h, w), bias (O) or
+/// undefined -> (N, O, H', W'), with H' = floor((H + 2 p - d (h - 1) - 1) / s) + 1 and W' likewise.
+/// Filters are not flipped, as usual in deep learning (LeCun et al. 1998). Throws Error in these
+/// cases:
+/// - Shapes or dtypes do not match, or the weight is empty.
+/// - groups is not a positive divisor of C and O.
+/// - stride or dilation is outside [1, 2^30], or padding is outside [0, 2^30].
+/// - The padded image is smaller than a window, or too large.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv2dOptions& options = {});
 
@@ -32,30 +34,36 @@ struct Conv1dOptions {
   int64_t groups = 1;    ///< number of channel groups, each with its own filters
 };
 
-/// Returns conv2d along one axis: x (N, C, L), weight (O, C / groups, l), bias (O) or undefined ->
-/// (N, O, L').
+/// Returns the convolution of x along one axis, as conv2d along two: x (N, C, L), weight
+/// (O, C / groups, l), bias (O) or undefined -> (N, O, L'). For stride s, dilation d and padding p,
+/// L' = floor((L + 2 p - d (l - 1) - 1) / s) + 1.
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv1dOptions& options = {});
 
 struct ConvTranspose2dOptions {
-  Size2d stride = 1;          ///< distance in the result between the windows of neighbouring pixels
-  Size2d padding = 0;         ///< pixels that are cut off on each side of the result
+  /// Distance, in the result, between the windows to which two neighbouring pixels of x are added.
+  Size2d stride = 1;
+  Size2d padding = 0;         ///< rows and columns that are cut off on each side of the result
   Size2d output_padding = 0;  ///< extra rows and columns at the bottom and right of the result
   int64_t groups = 1;         ///< number of channel groups, each with its own filters
-  Size2d dilation = 1;        ///< distance in the result between neighbouring elements of a filter
+  Size2d dilation = 1;        ///< distance, in the result, between neighbours in a filter
 };
 
-/// Returns y, the transposed convolution of x, which enlarges images (Zeiler et al. 2010). If x is
-/// the gradient of conv2d's output, y is the gradient of conv2d's input, plus a bias. Channel o of
-/// y starts at bias[o]. Then each pixel of x adds a multiple of the filter to its window:
+/// Returns the transposed convolution y of x, which enlarges images (Zeiler et al. 2010). If x is
+/// the gradient of conv2d's output and there is no bias, y is the gradient of conv2d's input. All
+/// elements of channel o of y start at bias[o]. Then each pixel of x adds a multiple of each filter
+/// to a window of y:
 ///   y[n, o, i s + u d - p, j s + v d - p] += weight[c, o, u, v] x[n, c, i, j]
-/// for stride s, dilation d and padding p. o runs over the output channels of c's group, and
-/// `weight` counts them from 0 in each group. Shapes: x (N, C, H, W), weight (C, O / groups, h, w),
-/// bias (O) or undefined -> (N, O, H', W'), with
-/// H' = (H - 1) s - 2 p + d (h - 1) + output_padding + 1 and W' likewise. Throws Error if shapes or
-/// dtypes do not match, if the weight is empty, if an option is outside conv2d's limits, if
-/// output_padding is negative or not below the larger of stride and dilation, if H, W, H' or W' is
-/// below 1, and if the result is too large.
+/// for stride s, dilation d and padding p. If there are several groups, o runs only over the output
+/// channels in the group of channel c, and `weight` numbers these from 0. The shapes are
+/// x (N, C, H, W), weight (C, O / groups, h, w), bias (O) or undefined -> (N, O, H', W'), with
+/// H' = (H - 1) s - 2 p + d (h - 1) + output_padding + 1 and W' likewise. Throws Error in these
+/// cases:
+/// - Shapes or dtypes do not match, or the weight is empty.
+/// - groups is not a positive divisor of C and O.
+/// - stride or dilation is outside [1, 2^30], or padding is outside [0, 2^30].
+/// - output_padding is negative, or not below the larger of stride and dilation.
+/// - H, W, H' or W' is below 1, or the result is too large.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dOptions& options = {});
 

@@ -6,16 +6,18 @@
 
 namespace gradus {
 
-/// Returns diagonal `offset` of each matrix with rows along dim1 and columns along dim2. The
-/// diagonals are the last axis of the result: (n, m, ...) -> (..., length). The length is 0 if the
-/// offset is outside the matrix. The result is a view of x if x's strides allow it, else a copy.
+/// Returns diagonal `offset`, the elements (i, i + offset), of each matrix with rows along dim1 and
+/// columns along dim2. The diagonals are the last axis of the result: (n, m, ...) -> (..., length).
+/// The length is 0 if the diagonal is outside the matrix. The result is a view of x if x's strides
+/// allow it, else a copy.
 Tensor diagonal(const Tensor& x, int64_t offset = 0, Axis dim1 = 0, Axis dim2 = 1);
 /// Returns diagonal `offset` of a matrix x. For a vector x (n), returns the matrix
 /// (n + |offset|, n + |offset|) with x on diagonal `offset` and zeros elsewhere. Throws Error for
 /// other ranks and, if x is a vector, for |offset| > 2^30.
 Tensor diag(const Tensor& x, int64_t offset = 0);
 ///@{
-/// Returns x (..., n, m) with zeros above (tril) or below (triu) the given diagonal.
+/// Returns x (..., n, m) with zeros above (tril) or below (triu) diagonal k = `diagonal`, which
+/// consists of the elements (i, i + k) of each matrix.
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
 ///@}

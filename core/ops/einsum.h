@@ -13,14 +13,14 @@ namespace gradus {
 /// - A letter that occurs twice for one tensor selects a diagonal: "ii->" is the trace.
 /// - Without "->", the output has the letters that occur once, in alphabetical order (capitals
 ///   first).
-/// - "..." stands for any number of axes, which broadcast. They come first in the output if there
-///   is no "->", and are summed over if the output after "->" has no "...".
+/// - "..." stands for any number of axes, which broadcast. Without "->", they are the first axes of
+///   the output. With "->", they are summed over if the output has no "...".
 /// - An axis of size 1 broadcasts to the size that its letter has in another tensor. Spaces are
 ///   ignored.
 /// Multiplies the tensors from left to right, two at a time: by batched matrix products where axes
-/// are summed over, else elementwise. Throws Error if the equation is malformed, if the number of
-/// tensors or their shapes do not fit it, if a product has more than max_rank axes, if the dtypes
-/// differ, or if there are several tensors and their dtype is not floating.
+/// are summed over, else elementwise. Throws Error if the equation is malformed, or if the number
+/// of tensors or their shapes do not fit it. Also throws if a product has more than max_rank axes,
+/// if the dtypes differ, or if there are several tensors and their dtype is not floating.
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors);
 
 }  // namespace gradus

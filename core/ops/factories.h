@@ -70,10 +70,10 @@ class NestedList {
   requires std::same_as<L, std::initializer_list<double>> NestedList(const L& list)
       : is_list_(true), list_(list.begin(), list.end()) {}
 
-  bool is_list() const { return is_list_; }  ///< if false, this is a number
-  bool is_bool() const { return is_bool_; }  ///< whether all its numbers are bools; false if empty
-  const std::vector<NestedList>& list() const { return list_; }  ///< empty for a number
-  /// Returns the number as a tensor element. Throws Error if T is int64 and the number is not an
+  bool is_list() const { return is_list_; }  ///< true for a list, false for a number
+  bool is_bool() const { return is_bool_; }  ///< whether it contains bools and no other numbers
+  const std::vector<NestedList>& list() const { return list_; }  ///< the entries; none for a number
+  /// Returns this number converted to T. Throws Error if T is int64 and the number is not an
   /// integer in int64's range.
   template <Element T>
   T as() const {
@@ -98,7 +98,8 @@ class NestedList {
   std::vector<NestedList> list_;
 };
 
-/// Returns a copy of `values` as float32, float64, bool or, for integers, int64. Throws Error if
+/// Returns a tensor of this shape with a copy of `values`, which are in row-major order. The dtype
+/// is float32 for float, float64 for double, bool for bool, and int64 for integers. Throws Error if
 /// the number of values is not shape.numel(), or if a value does not fit the dtype.
 template <Number T, class Values>
 Tensor copied_from(const Values& values, const Shape& shape) {
@@ -118,8 +119,8 @@ Tensor copied_from(const Values& values, const Shape& shape) {
 /// if rows differ in length or depth, or if the dtype is int64 and a value is not an integer in
 /// int64's range. For the values of a std::vector, use from_data.
 Tensor tensor(const core::NestedList& values, Dtype dtype);
-/// Returns a tensor from literals: bool if there are values and all are bools, else float32, even
-/// for integers.
+/// Returns a tensor from literals such as {{1, 2}, {3, 4}}. The dtype is bool if there are values
+/// and all are bools. Otherwise it is float32, even if all values are integers.
 inline Tensor tensor(const core::NestedList& values) {
   return tensor(values, values.is_bool() ? boolean : float32);
 }
@@ -149,7 +150,7 @@ requires core::Number<std::remove_const_t<T>> Tensor from_data(std::span<T, N> v
   return from_data(values, {std::ssize(values)});
 }
 ///@}
-/// Returns a copy of `rows` as a tensor (rows, columns). The rows must have equal lengths.
+/// Returns a copy of `rows` as a tensor (rows, columns). Throws Error if the rows differ in length.
 template <core::Number T>
 Tensor from_data(const std::vector<std::vector<T>>& rows) {
   const size_t columns = rows.empty() ? 0 : rows[0].size();
@@ -174,19 +175,20 @@ Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtyp
 /// elements along its axis, as expand() does; a tensor with repeated elements cannot be changed in
 /// place. A bool is a byte of value 0 or 1.
 ///
-/// `deleter` is called once with `data` when no tensor, view or graph node uses the memory any
-/// more, on the thread that ended its last use. The deleter must not throw. Without a deleter, the
-/// memory must stay valid until then. No op reuses the memory for its own results. Backward does
-/// not detect changes to the memory that bypass the tensor: it reads the changed values.
+/// The memory must stay valid as long as a tensor, view or graph node uses it. `deleter` is called
+/// once with `data` after the last use, on the thread that ended this use. The deleter must not
+/// throw. No op reuses the memory for its own results. Backward does not detect changes to the
+/// memory that bypass the tensor: it reads the changed values.
 ///
-/// Throws Error if data is null although there are elements, if data is not aligned to the size of
-/// an element, if the number of strides is not the rank, if a size or stride is negative or too
-/// large, if two axes overlap or interleave in memory (except axes of stride 0), or if the dtype is
-/// bfloat16 or int8. In these cases the deleter is not called, and the caller still owns the
-/// memory.
+/// Throws Error in these cases, in which the caller keeps the memory and the deleter is not called:
+/// - data is null although there are elements, or is not aligned to the size of an element.
+/// - The number of strides is not the rank, or a size or stride is negative or too large.
+/// - Two axes overlap or interleave in memory (except axes of stride 0).
+/// - The dtype is bfloat16 or int8.
 Tensor from_blob(void* data, const Shape& shape, const Shape& strides, Dtype dtype,
                  std::function<void(void*)> deleter = {});
-/// Calls the overload above with the strides of row-major order.
+/// Returns a tensor whose elements are those at `data` in row-major order, without copying them: as
+/// from_blob with the strides of a contiguous tensor.
 Tensor from_blob(void* data, const Shape& shape, Dtype dtype = float32,
                  std::function<void(void*)> deleter = {});
 
@@ -206,8 +208,8 @@ Tensor rand_like(const Tensor& x);
 Tensor randint(int64_t low, int64_t high, const Shape& shape);
 /// Returns a random permutation of 0, ..., n - 1, int64.
 Tensor randperm(int64_t n);
-/// Returns the permutation of 0, ..., n - 1, int64, that `key` determines. Uses the random numbers
-/// of the counters key.counter + 1 to key.counter + n - 1.
+/// Returns the permutation of 0, ..., n - 1, int64, that `key` determines. Its random numbers are
+/// the Philox blocks with the counters key.counter + 1 to key.counter + n - 1.
 Tensor randperm(int64_t n, RandomKey key);
 
 }  // namespace gradus

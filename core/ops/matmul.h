@@ -6,9 +6,9 @@
 
 namespace gradus {
 
-/// Multiplies float32 or float64 matrices: a (..., m, k) x b (..., k, n) -> (..., m, n). The batch
-/// axes broadcast. Vectors behave as in NumPy: (k) x (..., k, n) -> (..., n), (..., m, k) x (k) ->
-/// (..., m), (k) x (k) -> ().
+/// Returns the matrix product of two float32 or two float64 tensors: a (..., m, k) x b (..., k, n)
+/// -> (..., m, n). The batch axes broadcast. Vectors behave as in NumPy: (k) x (..., k, n) ->
+/// (..., n), (..., m, k) x (k) -> (..., m), (k) x (k) -> ().
 Tensor matmul(const Tensor& a, const Tensor& b);
 /// Returns the outer product a_i b_j of two vectors: (n), (m) -> (n, m).
 Tensor outer(const Tensor& a, const Tensor& b);
@@ -18,16 +18,16 @@ Tensor outer(const Tensor& a, const Tensor& b);
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
 
-/// Returns x W^T + b + t B^T, a linear layer with a low-rank update: x (..., in), W (out, in), b
-/// (out) or undefined, t (..., rank), B (out, rank) -> (..., out). If W needs no gradient, x is not
-/// kept for backward.
+/// Returns x W^T + b + t B^T, a linear layer with the low-rank update B = `update`: x (..., in),
+/// W (out, in), b (out) or undefined, t (..., rank), B (out, rank) -> (..., out). If W needs no
+/// gradient, x is not kept for backward.
 Tensor updated_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& t,
                       const Tensor& update);
 
 /// Returns act(x W1^T + b1) W2^T + b2, the feed-forward layer of a transformer: x (..., in), W1
 /// (hidden, in), W2 (out, hidden) -> (..., out). b1 (hidden) and b2 (out) may be undefined. This op
-/// saves one tensor (..., hidden) for backward. Two calls of linear save two if the slope of act
-/// cannot be computed from its output, as for gelu.
+/// saves one tensor (..., hidden) for backward. Two calls of linear would save two such tensors if
+/// the derivative of act cannot be computed from its output, as for gelu.
 Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activation activation,
                     const Tensor& w2, const Tensor& b2);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Maxima, minima, sorting, medians, quantiles and distinct elements. The maximum and the minimum of
-// elements that include a NaN are NaN.
+// Maxima, minima, sorting, medians, quantiles and distinct elements. If one of the elements is NaN,
+// their maximum and minimum are NaN.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -14,7 +14,7 @@ struct ValuesAndIndices {
 ///@{
 /// Returns the maximum (minimum) along dim and the index of its first occurrence. If there is a
 /// NaN, the first NaN is the result. Only the returned element gets a gradient. Throws Error if the
-/// axis is empty but the result is not.
+/// axis has size 0, unless the result has no elements either.
 ValuesAndIndices max(const Tensor& x, Axis dim, KeepDim keep = false);
 ValuesAndIndices min(const Tensor& x, Axis dim, KeepDim keep = false);
 ///@}
@@ -26,7 +26,8 @@ Tensor min(const Tensor& x);
 ///@}
 ///@{
 /// Returns the index of the first maximum (minimum) along dim, int64. If there is a NaN, returns
-/// the index of the first NaN. Throws Error if the axis is empty but the result is not.
+/// the index of the first NaN. Throws Error if the axis has size 0, unless the result has no
+/// elements either.
 Tensor argmax(const Tensor& x, Axis dim, KeepDim keep = false);
 Tensor argmin(const Tensor& x, Axis dim, KeepDim keep = false);
 ///@}
@@ -39,17 +40,18 @@ Tensor argmin(const Tensor& x);
 /// Returns the elements of x sorted along dim, and their indices. The sort is stable. NaN counts as
 /// the largest value.
 ValuesAndIndices sort(const Tensor& x, Axis dim = -1, bool descending = false);
-/// Returns the indices that sort returns, int64.
+/// Returns the indices that sort x along dim, int64. The sort is stable. NaN counts as the largest
+/// value.
 Tensor argsort(const Tensor& x, Axis dim = -1, bool descending = false);
 /// Returns the k largest elements along dim and their indices, in descending order. NaN counts as
 /// the largest value; of equal elements, the first are taken. Throws Error unless k is from 0 to
 /// the size of the axis.
 ValuesAndIndices topk(const Tensor& x, int64_t k, Axis dim = -1);
 ///@{
-/// Returns the median along dim and its index, or the median of all elements. Of an even number of
-/// elements the median is the lower of the two in the middle. If there is a NaN, the first NaN is
-/// the result. Only the returned element gets a gradient. Throws Error if the axis or, without dim,
-/// x is empty.
+/// Returns the median along dim and its index or, without dim, the median of all elements. For an
+/// even number of elements, the median is the lower of the two in the middle. If there is a NaN,
+/// the first NaN is the result. Only the returned element gets a gradient. Throws Error if the axis
+/// has size 0 or, without dim, if x is empty.
 ValuesAndIndices median(const Tensor& x, Axis dim, KeepDim keep = false);
 Tensor median(const Tensor& x);
 ///@}
@@ -62,11 +64,11 @@ Tensor quantile(const Tensor& x, double q, Axis dim, KeepDim keep = false);
 Tensor quantile(const Tensor& x, double q);
 ///@}
 
-/// The distinct elements of a tensor.
+/// The n distinct elements of a tensor x.
 struct UniqueOutput {
   Tensor values;   ///< (n), ascending
-  Tensor inverse;  ///< each element's index in `values`: the tensor's shape, int64
-  Tensor counts;   ///< how often each value occurs: (n), int64
+  Tensor inverse;  ///< for each element of x, its index in `values`: x's shape, int64
+  Tensor counts;   ///< how often each value occurs in x: (n), int64
 };
 /// Returns the distinct elements of x, without a gradient. Each NaN is distinct, as in PyTorch; -0
 /// equals 0.

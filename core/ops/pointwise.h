@@ -47,7 +47,7 @@ Tensor minimum(const Tensor& x, double bound);
 Tensor clamp(const Tensor& x, double low, double high);
 
 ///@{
-/// Returns (1 - weight) a + weight b, but a where a equals b, so that equal infinities do not
+/// Returns (1 - weight) a + weight b. Where a equals b, returns a, so that equal infinities do not
 /// become NaN. The weight may be outside [0, 1].
 Tensor lerp(const Tensor& a, const Tensor& b, double weight);
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
@@ -67,8 +67,8 @@ Tensor log1p(const Tensor& x);
 Tensor expm1(const Tensor& x);
 ///@}
 ///@{
-/// Rounds each element to an integer: down, up, or to the nearest (ties to even). The gradient is 0
-/// everywhere, so the result is outside the graph.
+/// Returns each element rounded to an integer: down, up, or to the nearest (ties to even). The
+/// gradient is 0 everywhere, so the result does not require grad.
 Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);
 Tensor round(const Tensor& x);
@@ -79,8 +79,8 @@ Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
 Tensor tan(const Tensor& x);
 ///@}
-/// Returns the angle in [-pi, pi] between the positive x axis and the point (x, y). The gradient at
-/// (0, 0) and at infinity is 0.
+/// Returns the angle in [-pi, pi] between the positive x axis and the point (x, y). The gradient is
+/// 0 at (0, 0) and where x or y is infinite.
 Tensor atan2(const Tensor& y, const Tensor& x);
 /// Returns log(1 + e^x), without overflow.
 Tensor softplus(const Tensor& x);
@@ -91,8 +91,8 @@ Tensor leaky_relu(const Tensor& x, double slope = 0.01);
 Tensor elu(const Tensor& x, double alpha = 1);
 /// Returns |x|. The gradient at 0 is 0.
 Tensor abs(const Tensor& x);
-/// Returns the sign of x: -1, 0 or 1. NaN stays NaN. The gradient is 0 everywhere, so the result is
-/// outside the graph.
+/// Returns the sign of x: -1, 0 or 1. NaN stays NaN. The gradient is 0 everywhere, so the result
+/// does not require grad.
 Tensor sign(const Tensor& x);
 /// Returns the error function: 2/sqrt(pi) times the integral of e^(-t^2) from 0 to x.
 Tensor erf(const Tensor& x);

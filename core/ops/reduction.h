@@ -6,27 +6,32 @@
 
 namespace gradus {
 
-/// Returns the sum; for bool the number of true elements, as int64. Throws Error if an int64 sum
-/// overflows or has more than 2^31 terms.
+/// Returns the sum along `dims`, by default of all elements. For bool, returns the number of true
+/// elements, as int64. Throws Error if an int64 sum overflows or has more than 2^31 terms.
 Tensor sum(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
-/// Returns the mean; for bool the fraction of true elements, as float32. The mean of no elements is
-/// NaN. Throws Error for int64.
+/// Returns the mean along `dims`, by default of all elements. For bool, returns the fraction of
+/// true elements, as float32. The mean of no elements is NaN. Throws Error for int64.
 Tensor mean(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
-/// Returns the variance of n elements, with divisor max(n - correction, 0). The default correction
-/// of 1 makes it unbiased, as in torch.var.
+/// Returns the variance of the n elements along `dims`, by default of all elements: their squared
+/// distances from the mean, summed and divided by max(n - correction, 0). If this divisor is 0, the
+/// result is NaN or infinite. The default correction of 1 makes the variance unbiased, as in
+/// torch.var.
 Tensor var(const Tensor& x, const Axes& dims = {}, int64_t correction = 1, KeepDim keep = false);
-template <std::same_as<bool> B>  // in var(x, dims, true), true could be keepdim or correction 1
+template <std::same_as<bool> B>  // deleted: true could be meant as `keep` or as correction 1
 Tensor var(const Tensor& x, const Axes& dims, B, KeepDim keep = false) = delete;
-/// Returns the standard deviation, sqrt(var). PyTorch's name, std, would clash with namespace std.
-/// Where the result is 0, the gradient is 0.
+/// Returns the standard deviation along `dims`, by default of all elements: the square root of
+/// var(x, dims, correction). Where it is 0, the gradient is 0. PyTorch's name, std, would clash
+/// with namespace std.
 Tensor std_dev(const Tensor& x, const Axes& dims = {}, int64_t correction = 1,
                KeepDim keep = false);
 template <std::same_as<bool> B>
 Tensor std_dev(const Tensor& x, const Axes& dims, B, KeepDim keep = false) = delete;
-/// Returns the Euclidean norm, sqrt(sum x^2). The gradient at 0 is 0.
+/// Returns the Euclidean norm sqrt(sum x^2) along `dims`, by default of all elements. Where it is
+/// 0, the gradient is 0.
 Tensor norm(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 ///@{
-/// Reduces all axes. If `keep` is keepdim, keeps them with size 1.
+/// Returns the sum, mean or norm of all elements. If `keep` is keepdim, the result keeps all axes,
+/// with size 1; otherwise it has rank 0.
 inline Tensor sum(const Tensor& x, KeepDim keep) { return sum(x, {}, keep); }
 inline Tensor mean(const Tensor& x, KeepDim keep) { return mean(x, {}, keep); }
 inline Tensor norm(const Tensor& x, KeepDim keep) { return norm(x, {}, keep); }

@@ -5,13 +5,14 @@
 
 namespace gradus {
 
-/// Rotates each pair (x_2i, x_2i+1) of the first `heads` heads by an angle that depends on i and on
-/// the position, and leaves the other heads unchanged: x (..., T, N, D), with T positions, N heads
-/// and even D -> the same shape. positions (T, D) has x's dtype and gets no gradient. Columns 2i
-/// and 2i+1 hold the sine and the cosine of the angle of pair i, as returned by
-/// nn::sinusoidal_positions. With these angles, the dot product of a rotated query and a rotated
-/// key depends on their positions only through the difference. (Some libraries rotate the pairs
-/// (x_i, x_i+D/2) instead, so the rows of their query and key weights are in a different order.)
+/// Returns x with each pair (x_2i, x_2i+1) of its first `heads` heads rotated by an angle that
+/// depends on i and on the position. The other heads are unchanged. x and the result are
+/// (..., T, N, D), with T positions, N heads and an even D. `positions` (T, D) has x's dtype and
+/// gets no gradient. Its columns 2i and 2i+1 contain the sine and the cosine of the angle of pair
+/// i, as nn::sinusoidal_positions returns them. With these angles, the dot product of a rotated
+/// query and a rotated key depends only on the difference of their positions, not on the positions
+/// themselves. (Some libraries rotate the pairs (x_i, x_i+D/2) instead, so the rows of their query
+/// and key weights are in a different order.)
 Tensor rotary(const Tensor& x, const Tensor& positions, int64_t heads);
 
 }  // namespace gradus

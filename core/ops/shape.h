@@ -6,17 +6,17 @@
 
 namespace gradus {
 
-/// Concatenates one or more tensors along an existing axis. All other sizes and the dtype must
-/// agree.
+/// Returns one or more tensors concatenated along the existing axis `dim`. The sizes of the other
+/// axes and the dtypes must agree.
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
-/// Stacks along a new axis at `dim`. All shapes and dtypes must agree. In a file that includes
-/// `<stack>` and has `using namespace std`, call it gradus::stack.
+/// Returns the tensors stacked along a new axis at `dim`. All shapes and dtypes must agree. In a
+/// file that includes `<stack>` and has `using namespace std`, call it gradus::stack.
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
 /// Splits x into views of the given sizes along dim, as Tensor::split does, but into any number of
 /// views. (Tensor::split takes a Shape, which contains at most max_rank sizes.)
 std::vector<Tensor> split_into(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim);
-/// Returns the entries of x along dim, as views without that axis. Backward joins their gradients
-/// in one tensor, so backward of a loop over all entries takes time linear in x's size.
+/// Returns the entries of x along dim, as views without that axis. Backward joins the gradients of
+/// the entries in one tensor, so backward of a loop over all entries takes time linear in x's size.
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
 /// Returns a copy of x in reverse order along the given axes.
 Tensor flip(const Tensor& x, const Axes& dims);
@@ -36,8 +36,8 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, double value = 
 /// Returns x summed over the axes along which a tensor of `shape` would broadcast to x's shape. The
 /// result has shape `shape`. This is the gradient of broadcasting.
 Tensor sum_to(const Tensor& x, const Shape& shape);
-/// Returns zeros of `shape` with the entries of x at the positions start, start + step, ... along
-/// dim: the gradient of slice.
+/// Returns a tensor of `shape` that contains the entries of x at the positions start, start + step,
+/// ... along dim, and zeros elsewhere. This is the gradient of slice.
 Tensor pad_slice(const Tensor& x, const Shape& shape, int64_t dim, int64_t start, int64_t step = 1);
 
 }  // namespace gradus

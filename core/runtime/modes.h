@@ -6,11 +6,12 @@ namespace gradus {
 
 namespace core {
 
-/// The switches of one thread. The initial values hold while no scope is open.
+/// The switches of one thread, with their default values. Objects such as NoGrad change a switch
+/// for as long as they exist.
 struct Modes {
   bool grad = true;          ///< ops are recorded for backward
-  bool eval = false;         ///< layers behave as in evaluation
-  bool anomaly = false;      ///< results of ops and of backward rules are checked; see AnomalyMode
+  bool eval = false;         ///< layers behave as in evaluation, for example without dropout
+  bool anomaly = false;      ///< NaNs and infinities cause an Error; see AnomalyMode
   bool composed = false;     ///< fused ops are computed from basic ops
   bool bfloat16 = false;     ///< float32 matrix products round their operands to bfloat16
   bool recomputing = false;  ///< backward is rerunning a function passed to recompute()
@@ -19,9 +20,9 @@ struct Modes {
 /// Returns the switches of the calling thread.
 Modes& modes();
 
-/// While it exists, one switch of the thread that created it has the given value. If several scopes
-/// set the same switch, the newest that still exists decides its value. Scopes may end in any
-/// order, but a scope must be destroyed on the thread that created it.
+/// Sets one switch of the current thread to a value until the object is destroyed. If several
+/// objects set the same switch, the newest that still exists decides its value. They may be
+/// destroyed in any order, but only on the thread that created them.
 class ModeScope {
  public:
   ModeScope(bool Modes::*mode, bool value);
@@ -32,55 +33,60 @@ class ModeScope {
  private:
   bool Modes::*mode_;
   bool before_;                                    // the value to restore
-  ModeScope *older_ = nullptr, *newer_ = nullptr;  // neighbours in this thread's list of scopes
+  ModeScope *older_ = nullptr, *newer_ = nullptr;  // neighbours in the list of this thread's scopes
 };
 
 }  // namespace core
 
 /// Returns whether ops on this thread record gradients.
 inline bool grad_enabled() { return core::modes().grad; }
-/// Returns whether layers on this thread behave as in training (dropout is on). This is the
-/// default.
+/// Returns whether layers on this thread behave as in training, for example with dropout. The
+/// default is true; EvalMode changes it.
 inline bool is_training() { return !core::modes().eval; }
-/// Returns whether backward is rerunning, on this thread, a function passed to recompute(). A layer
-/// that updates its own state at each call, such as a running mean, must not update it in the
-/// second run.
+/// Returns whether backward is rerunning a function that was passed to recompute(), on this thread.
+/// A layer that updates its own state at each call, such as a running mean, must not update it
+/// again in this second run.
 inline bool recomputing() { return core::modes().recomputing; }
 
-/// While it exists, ops on this thread record gradients (true) or do not (false).
+/// While a GradMode object exists, ops on its thread are recorded for backward if `on` is true, and
+/// are not recorded if it is false.
 struct GradMode : core::ModeScope {
   [[nodiscard]] explicit GradMode(bool on) : ModeScope(&core::Modes::grad, on) {}
 };
 
-/// While it exists, ops on this thread do not record gradients.
+/// While a NoGrad object exists, ops on its thread are not recorded for backward.
 struct NoGrad : GradMode {
   [[nodiscard]] NoGrad() : GradMode(false) {}
 };
 
-/// While it exists, layers on this thread behave as in evaluation (true: dropout is off) or as in
-/// training (false).
+/// While an EvalMode object exists, layers on its thread behave as in evaluation (for example
+/// without dropout) if `on` is true, and as in training if it is false.
 struct EvalMode : core::ModeScope {
   [[nodiscard]] explicit EvalMode(bool on = true) : ModeScope(&core::Modes::eval, on) {}
 };
 
-/// While it exists, this thread checks the ops that it records outside of backward, and the
-/// gradients that backward rules compute. Throws Error with the op's name if an op computes a NaN
-/// or an infinity from finite inputs, or its rule does so from finite output gradients. The outputs
-/// of where and masked_fill are not checked.
+/// While an AnomalyMode object exists, its thread checks recorded ops and backward rules for NaNs
+/// and infinities. Throws Error, naming the op, if
+/// - an op that is recorded outside of backward computes one from finite inputs, or
+/// - an op's backward rule computes one from finite output gradients.
+///
+/// The outputs of where and masked_fill are not checked.
 struct AnomalyMode : core::ModeScope {
   [[nodiscard]] AnomalyMode() : ModeScope(&core::Modes::anomaly, true) {}
 };
 
-/// While it exists, the float32 products of this thread (of matmul and ops that call it, linear and
-/// recurrent layers, attention, convolutions and contrastive losses) round their operands to
-/// bfloat16 and accumulate in float32 or, if `on` is false, do not round. The products in their
-/// gradients round likewise, even if backward runs after the scope has ended. With AVX512_BF16, a
-/// matrix product takes 0.49 to 0.63 of the time that it takes in float32. In a build without
-/// AVX512_BF16, the scope has no effect (see has_bfloat16_products()).
+/// While a Bfloat16Products object exists, float32 matrix products on its thread round their
+/// operands to bfloat16 and accumulate in float32. If `on` is false, they do not round. This
+/// applies to matmul and ops that call it, linear and recurrent layers, attention, convolutions and
+/// contrastive losses. The gradients of these ops are computed in the same way, even if backward
+/// runs after the object is destroyed.
 ///
-/// The scope has no effect on attention of fewer than 4 queries without gradients, Newton-Schulz
-/// steps (see MuonOptions::bfloat16), most products of a matrix and one vector, and products of up
-/// to 12 rows with a bfloat16 or int8 weight.
+/// A matrix product takes 0.49 to 0.63 of its time in float32. The object has no effect in a build
+/// without AVX512_BF16 (see has_bfloat16_products()). It also has no effect on
+/// - attention of fewer than 4 queries without gradients,
+/// - Newton-Schulz steps (see MuonOptions::bfloat16),
+/// - most products of a matrix and one vector, and
+/// - products of up to 12 rows with a bfloat16 or int8 weight.
 struct Bfloat16Products : core::ModeScope {
   [[nodiscard]] explicit Bfloat16Products(bool on = true) : ModeScope(&core::Modes::bfloat16, on) {}
 };

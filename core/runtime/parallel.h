@@ -2,10 +2,10 @@
 // Vector loops, the floating-point mode of kernels, and OpenMP's thread setting. threads.h declares
 // parallel_for. Only this file and parallel.cpp use OpenMP.
 //
-// The threads of parallel_for are a pool, not an OpenMP team. The thread that calls a loop runs
-// chunks too, and in the end waits only for threads that are still running one. An OpenMP team's
-// barrier waits until every thread has been scheduled, which was measured to take up to 30 ms per
-// loop when other programs use the processors.
+// The threads of parallel_for are a pool, not an OpenMP team. The thread that calls parallel_for
+// runs chunks too. When no chunk is left, it waits only for threads that are still running one. The
+// barrier of an OpenMP team waits until every thread has been scheduled, which was measured to take
+// up to 30 ms per loop when other programs use the processors.
 
 #include <omp.h>
 
@@ -20,14 +20,15 @@
 
 namespace gradus {
 
-/// While it exists, its thread rounds to nearest, traps no floating-point exception and flushes
-/// denormals to zero (x86: FTZ and DAZ; aarch64: FZ). Every thread of a parallel loop creates one.
-/// The destructor restores the previous mode and, on x86, the previous exception flags.
+/// While a FlushDenormals object exists, its thread rounds to nearest, traps no floating-point
+/// exception and flushes denormals to zero (FTZ and DAZ on x86, FZ on aarch64). Every thread of a
+/// parallel loop creates such an object. The destructor restores the previous mode and, on x86, the
+/// previous exception flags.
 class FlushDenormals {
  public:
 #if defined(__x86_64__)
   FlushDenormals() : mode_(_mm_getcsr()) {
-    // The low 6 bits only record past exceptions; 0x9fc0 is the mode described above.
+    // The low 6 bits of MXCSR are the flags of past exceptions. 0x9fc0 is the mode of this class.
     if ((mode_ & ~0x3fu) != 0x9fc0u) _mm_setcsr(0x9fc0u);
   }
   ~FlushDenormals() {
@@ -52,27 +53,26 @@ class FlushDenormals {
 };
 
 namespace internal {
-/// Numbers of chunks, summed over all loops that this process ran on several threads. `run` counts
-/// all chunks. `moved` counts the chunks that ran on another thread than planned, whose data
-/// may have had to move between cores.
+/// Numbers of chunks in all loops that this process has run on several threads. `run` counts all
+/// chunks. `moved` counts the chunks that ran on another thread than planned, for example because
+/// the planned thread was busy; their data may have had to move between cores.
 struct ChunkCounts {
   int64_t run = 0, moved = 0;
 };
 ChunkCounts chunk_counts();
 }  // namespace internal
 
-/// Calls f(i) for i in [0, n) in one vector loop. Iterations must be independent. simd_for is
-/// always inlined and takes f by value: through a reference, each iteration would reload the
-/// pointers that f captures.
+/// Calls f(i) for each i in [0, n), in one vectorised loop. The calls must be independent. f is
+/// passed by value, because each iteration would reload the pointers that f captures if f were a
+/// reference.
 template <class F>
 [[gnu::always_inline]] inline void simd_for(int64_t n, F f) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) f(i);
 }
 
-/// Returns the sum of f(i) for i in [0, n), computed in one vector loop. It accumulates in T: with
-/// float, use it for at most a few thousand elements, and blocked_sum for more, because a long sum
-/// loses precision.
+/// Returns the sum of f(i) for i in [0, n), computed in one vectorised loop and accumulated in T. A
+/// long sum of floats loses precision: for more than a few thousand elements, use blocked_sum.
 template <class T, class F>
 [[gnu::always_inline]] inline T simd_sum(int64_t n, F f) {
   T s{};
@@ -81,8 +81,9 @@ template <class T, class F>
   return s;
 }
 
-/// Returns the sum of f(i) for i in [0, n), for any n. Blocks are summed in vector loops, and the
-/// block sums are added in double.
+/// Returns the sum of f(i) for i in [0, n). Each block of 1024 values is summed in T in a
+/// vectorised loop, and the sums of the blocks are added in double, so that a long sum stays
+/// precise.
 template <class T, class F>
 [[gnu::always_inline]] inline double blocked_sum(int64_t n, F f) {
   constexpr int64_t block = 1024;
@@ -93,8 +94,8 @@ template <class T, class F>
   return total;
 }
 
-/// Returns the sums of f(i).first and of f(i).second for i in [0, n), accumulated in blocks as in
-/// blocked_sum.
+/// Returns two sums: of f(i).first and of f(i).second, for i in [0, n). Like blocked_sum, sums
+/// blocks in T, and adds the sums of the blocks in double.
 template <class T, class F>
 [[gnu::always_inline]] inline std::pair<double, double> blocked_sums(int64_t n, F f) {
   constexpr int64_t block = 1024;
@@ -113,7 +114,7 @@ template <class T, class F>
   return {firsts, seconds};
 }
 
-/// Returns the maximum of `start` and of all f(i) for i in [0, n), computed in one vector loop.
+/// Returns the maximum of `start` and of all f(i) for i in [0, n), computed in one vectorised loop.
 /// Ignores values f(i) that are NaN.
 template <class T, class F>
 [[gnu::always_inline]] inline T simd_max(int64_t n, T start, F f) {
@@ -123,8 +124,8 @@ template <class T, class F>
     const T v = f(i);
     m = v > m ? v : m;
   }
-  // OpenMP may start a max reduction from the lowest finite number (clang does) instead of
-  // -infinity.
+  // OpenMP may start a max reduction from the lowest finite number instead of -infinity, as clang
+  // does. Such a result may be wrong and is computed again without OpenMP.
   if (m == std::numeric_limits<T>::lowest()) {
     m = start;
     for (int64_t i = 0; i < n; ++i) m = f(i) > m ? f(i) : m;
@@ -132,8 +133,8 @@ template <class T, class F>
   return m;
 }
 
-/// Runs f with OpenMP's number of threads set to 1 for the calling thread, so that a BLAS built on
-/// OpenMP starts no team. Restores the setting afterwards. f must not throw.
+/// Calls f() while OpenMP's number of threads is set to 1 for the calling thread, so that a BLAS
+/// built on OpenMP uses no other threads. Then restores the setting. f must not throw.
 template <class F>
 void with_single_openmp_thread(F&& f) {
   const int before = omp_get_max_threads();

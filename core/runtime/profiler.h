@@ -10,22 +10,23 @@ namespace gradus {
 
 class ProfileScope;
 
-/// The total cost of all calls of one op that a Profile recorded.
+/// The total cost of one op in a Profile, summed over all calls of the op.
 struct ProfileRow {
   std::string op;                          ///< the op's name
   int64_t calls = 0;                       ///< number of forward calls
   double forward_ms = 0, backward_ms = 0;  ///< total time in milliseconds
   double flops = 0;  ///< FLOPs of matrix products, as reported by ProfileScope::count()
-  double bytes = 0;  ///< bytes moved, as reported by ProfileScope::count(); gradus itself reports 0
+  double bytes = 0;  ///< bytes moved, as reported by ProfileScope::count(); gradus's ops report 0
 };
 
-/// While it exists, records the time of the ops and backward rules that this thread runs, as
-/// measured by their ProfileScopes. The time of a scope inside another counts towards the outer
-/// one. Ops without a scope, such as stack and median, appear as the ops that they call. Views,
-/// copies, conversions, in-place methods and factories other than the random ones have no scope:
-/// unless another op calls them, their forward time is not recorded. If several profiles exist,
-/// only the newest records. Profiles may end in any order, on the thread that created them.
-/// Example:
+/// Records the time of the ops and backward rules that its thread runs while the Profile exists.
+/// Ops measure their time with a ProfileScope. If an op with a scope calls another op, the time
+/// counts for the calling op. Ops without a scope, such as stack and median, appear as the ops that
+/// they call. Views, copies, conversions, in-place methods and factories (except the random ones)
+/// have no scope either: their forward time is recorded only as part of ops that call them.
+///
+/// If several Profiles exist, only the newest records. They may be destroyed in any order, but only
+/// on the thread that created them. Example:
 ///   Profile profile;  train_step();  std::puts(profile.table().c_str());
 class Profile {
  public:
@@ -35,8 +36,8 @@ class Profile {
   Profile& operator=(const Profile&) = delete;
   /// Returns one row per op, the most expensive first.
   std::vector<ProfileRow> rows() const;
-  /// Returns the rows as a table: op, calls, ms forward, ms backward, GFLOP/s, GB/s, share. The
-  /// last row is the total.
+  /// Returns the rows as a text table with the columns op, calls, ms forward, ms backward, GFLOP/s,
+  /// GB/s and share of the total time. The last row is the total.
   std::string table() const;
 
  private:
@@ -47,10 +48,11 @@ class Profile {
   std::map<std::string, ProfileRow, std::less<>> rows_;
 };
 
-/// Measures the time from construction to destruction and adds it to the op `name` in this thread's
-/// newest Profile: to the backward time if `backward` is true, else to the forward time and as one
-/// call. A scope inside another scope adds nothing, since the outer scope measures the same time.
-/// Without a Profile, a scope only tests a thread-local pointer.
+/// Measures the time from its construction to its destruction, and adds it to the op `name` in this
+/// thread's newest Profile. If `backward` is true, adds it to the backward time. Otherwise adds it
+/// to the forward time and counts one call. A scope inside another scope adds nothing, because the
+/// outer scope already measures the same time. Without a Profile, a scope costs only the test of a
+/// thread-local pointer.
 class ProfileScope {
  public:
   explicit ProfileScope(const char* name, bool backward = false) {
@@ -61,7 +63,7 @@ class ProfileScope {
   }
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
-  /// Adds to the FLOPs and bytes of the op that is being timed, if any.
+  /// Adds to the FLOPs and bytes of the op that this thread's newest Profile is timing, if any.
   static void count(double flops, double bytes) {
     if (current_) add(flops, bytes);
   }

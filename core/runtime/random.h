@@ -8,11 +8,11 @@
 
 namespace gradus {
 
-/// Determines the random numbers of one op: a seed, and the first of the counters reserved for the
-/// op.
+/// Determines the random numbers of one op. They are computed in blocks of four 32-bit words, each
+/// from the seed and a counter. The op's blocks have consecutive counters.
 struct RandomKey {
   uint64_t seed = 0;     ///< selects the stream
-  uint64_t counter = 0;  ///< the counter of the first block of four words
+  uint64_t counter = 0;  ///< the counter of the op's first block
 };
 
 /// Returns the four random 32-bit words that Philox4x32-10 computes from `counter` and `key`. For
@@ -37,8 +37,8 @@ inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
           static_cast<uint32_t>(c3)};
 }
 
-/// Returns the four random words of block `block` of the op with this key. Philox's counter is
-/// key.counter + block, and Philox's key is key.seed.
+/// Returns the four random 32-bit words of block number `block` of an op whose random numbers are
+/// determined by `key`. Calls philox4x32 with the counter key.counter + block and the key key.seed.
 inline std::array<uint32_t, 4> philox(RandomKey key, uint64_t block) {
   const uint64_t counter = key.counter + block;
   return philox4x32({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0},
@@ -50,10 +50,11 @@ namespace core {
 class Generator {
  public:
   explicit Generator(uint64_t seed = 0) : state_{seed, 0} {}
-  /// Returns a key for an op that draws `numbers` 32-bit words. Advances the stream past these
-  /// words, rounded up to blocks of four. Throws Error if `numbers` is negative.
+  /// Returns a key for an op that uses `numbers` random 32-bit words, and advances the counter past
+  /// their blocks of four, so that later keys give other words. Throws Error if `numbers` is
+  /// negative.
   RandomKey reserve(int64_t numbers);
-  RandomKey state() const { return state_; }  ///< the seed and the counter of the next key
+  RandomKey state() const { return state_; }  ///< the seed, and the counter of the next key
   /// Restores a state returned by state().
   void set_state(RandomKey state) { state_ = state; }
 
@@ -62,17 +63,17 @@ class Generator {
 };
 }  // namespace core
 
-/// Returns the calling thread's generator, the default source of every random op. Each thread's
-/// generator starts with a seed of its own, which depends on the order in which threads first use
-/// their generators. For numbers that do not depend on this order, call manual_seed on each thread.
+/// Returns the calling thread's generator, which random ops use by default. Each thread's generator
+/// starts with a different seed. The seed depends on the order in which threads first use their
+/// generators. For numbers that do not depend on this order, call manual_seed() on each thread.
 core::Generator& default_generator();
 
-/// Seeds the calling thread's generator.
+/// Restarts the calling thread's generator with this seed.
 void manual_seed(uint64_t seed);
 
 ///@{
-/// Returns a uniform number in [0, 1): a float with 24 random bits from one random word, or a
-/// double with 53 random bits from two.
+/// Returns a number that is uniformly distributed in [0, 1). uniform_float uses 24 bits of one
+/// random word, and uniform_double uses 53 bits of two random words.
 inline float uniform_float(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 inline double uniform_double(uint32_t high, uint32_t low) {
   return static_cast<double>(((static_cast<uint64_t>(high) << 32) | low) >> 11) * 0x1p-53;

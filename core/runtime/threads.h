@@ -1,11 +1,13 @@
 #pragma once
 // Loops that run on several threads.
 //
-// parallel_for splits [0, n) into chunks, of a size that the caller passes. Results must not depend
-// on the number of threads: either the chunk size is independent of it, or any chunk size gives the
-// same bits. Sums over chunks are combined in chunk order. A loop body must not call ops. While a
-// loop runs, its threads round to nearest, trap no floating-point exception and flush denormals to
-// zero, since arithmetic on one denormal takes as long as on a hundred normal numbers. The caller's
+// parallel_for splits [0, n) into chunks whose size the caller passes. Results must not depend on
+// the number of threads. The chunk size must therefore not depend on it either, unless any chunk
+// size gives the same bits. parallel_sum adds the sums of the chunks in the order of the chunks. A
+// loop body must not call ops.
+//
+// While a loop runs, its threads round to nearest, trap no floating-point exception and flush
+// denormals to zero, because arithmetic on denormals is about a hundred times as slow. The caller's
 // floating-point mode is restored afterwards.
 
 #include <cstddef>
@@ -14,32 +16,33 @@
 
 namespace gradus {
 
-/// Returns the number of threads that gradus uses, at most 1024: the value passed to
-/// set_num_threads, or by default OpenMP's setting when gradus first reads it (OMP_NUM_THREADS if
-/// set, else the number of processors).
+/// Returns the number of threads that gradus uses: the value passed to set_num_threads(). The
+/// default is OpenMP's setting when gradus first reads it (OMP_NUM_THREADS if set, else the number
+/// of processors), but at most 1024.
 int num_threads();
 
 /// Sets the number of threads that gradus uses in this process. OpenMP's own setting is unchanged.
 /// Throws Error unless 1 <= n <= 1024.
 void set_num_threads(int n);
 
-/// Returns whether the caller is inside a loop of gradus, or inside an OpenMP parallel region, that
-/// runs on several threads.
+/// Returns whether the calling thread is running the body of a parallel_for or of an OpenMP
+/// parallel region. Loops and regions that use only one thread do not count.
 bool in_parallel_region();
 
 namespace detail {
 
-/// Calls chunk(context, c) for c in [0, chunks) as described at parallel_for.
+/// Calls chunk(context, c) for each c in [0, chunks), on up to num_threads() threads. Implements
+/// parallel_for.
 void run_chunks(int64_t chunks, void (*chunk)(void*, int64_t), void* context);
 
 }  // namespace detail
 
 /// Calls body(begin, end) for each chunk [begin, end) of [0, n), on up to num_threads() threads.
-/// Chunks have `grain` elements, or 1 if `grain` is less than 1; the last chunk may have fewer. The
-/// calling thread runs all chunks itself if it is already in a parallel region, or if another
-/// thread's loop is using the workers. A chunk should take at least 10 microseconds, for example
-/// 16,384 additions. If a body throws, skips the chunks not started by then and rethrows the first
-/// exception.
+/// Chunks have `grain` elements, or 1 if `grain` is less than 1; the last chunk may have fewer. A
+/// chunk should take at least 10 microseconds, as 16,384 additions do. The calling thread runs all
+/// chunks itself if in_parallel_region() is true, or if another thread's loop is using the worker
+/// threads. If a call of body throws, the chunks that have not started are skipped, and
+/// parallel_for rethrows the first exception.
 template <class Body>
 void parallel_for(int64_t n, int64_t grain, Body&& body) {
   if (n <= 0) return;
@@ -51,7 +54,8 @@ void parallel_for(int64_t n, int64_t grain, Body&& body) {
       &chunk);
 }
 
-/// Calls body(i) for each i in [0, n), with parallel_for over chunks of `grain` elements.
+/// Calls body(i) for each i in [0, n). parallel_for distributes chunks of `grain` calls among the
+/// threads.
 template <class Body>
 void parallel_for_each(int64_t n, int64_t grain, const Body& body) {
   parallel_for(n, grain, [&](int64_t begin, int64_t end) {
@@ -59,7 +63,8 @@ void parallel_for_each(int64_t n, int64_t grain, const Body& body) {
   });
 }
 
-/// Returns the sum of chunk_sum(begin, end) over the chunks of [0, n), added in chunk order.
+/// Returns the sum of chunk_sum(begin, end) over the chunks [begin, end) of [0, n), each of `grain`
+/// elements. parallel_for computes the chunk sums, and the calling thread adds them in order.
 template <class T, class ChunkSum>
 T parallel_sum(int64_t n, int64_t grain, ChunkSum&& chunk_sum) {
   grain = grain < 1 ? 1 : grain;

@@ -1,12 +1,14 @@
 #pragma once
 // Autograd: the graph that ops record, and the interface of backward rules.
 //
-// An op computes its outputs, then calls record(name, outputs, inputs, saves, rule). If
-// Backward::create_graph() is true, the pass records the ops that the rule calls, so gradients of
-// gradients need no more code. The rule must then consist of differentiable ops on tensors;
-// otherwise it may also call kernels. (For fused ops, see record_fused().) Nodes are numbered in
-// the order of recording, so an op's node has a larger number than the nodes of its inputs, and
-// backward runs nodes in descending order.
+// An op computes its outputs, then calls record(name, outputs, inputs, saves, rule), which adds a
+// node to the graph. The backward pass calls the node's rule to compute the gradients of the
+// inputs. Nodes are numbered in the order of recording, and backward runs them in descending order.
+// A node therefore runs after all nodes that use its outputs.
+//
+// For gradients of gradients, the backward pass records the ops that a rule calls. The rule must
+// then consist of differentiable ops on tensors. If Backward::create_graph() is false, nothing is
+// recorded, and the rule may also call kernels. For fused ops, see record_fused().
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -21,33 +23,33 @@ namespace core {
 
 class Node;
 
-/// Where a gradient flows: to a node, as the gradient of its op's output `index`; to a leaf; or
-/// nowhere (node and leaf are null).
+/// The destination of a gradient. The gradient flows to output number `index` of the op recorded in
+/// `node`, or to `leaf`, or nowhere if both pointers are null.
 struct Edge {
   std::shared_ptr<Node> node;        ///< null unless the gradient flows to a node
   std::shared_ptr<TensorImpl> leaf;  ///< null unless the gradient flows to a leaf
-  int index = 0;                     ///< index among the node's outputs
-  explicit operator bool() const { return node || leaf; }  ///< whether the gradient flows anywhere
+  int index = 0;                     ///< which output of the node's op the gradient belongs to
+  explicit operator bool() const { return node || leaf; }  ///< whether there is a destination
 };
 
-/// The state that all handles of a tensor share: storage, shape, dtype and autograd state. Ops use
-/// the methods of Tensor wherever they suffice.
+/// The state that all handles of a tensor share: storage, shape, dtype and autograd state. Prefer
+/// the methods of Tensor where they suffice.
 struct TensorImpl {
   std::shared_ptr<Storage> storage;  ///< memory of the elements, shared by views
   Shape shape, strides;              ///< strides in elements, 0 along an expanded axis
   int64_t offset = 0;                ///< position of the first element in the storage, in elements
   Dtype dtype = Dtype::float32;      ///< type of the elements
-  Tensor scales;                     ///< for int8: scales, bfloat16 (rows, ceil(columns / 32))
-  bool requires_grad = false;        ///< set for leaves; a tensor with a node always requires grad
-  int output_index = 0;              ///< index among the node's outputs
-  std::shared_ptr<Node> node;        ///< the recorded op that computed it; null for a leaf
+  Tensor scales;                     ///< for int8: one bfloat16 scale per row and 32 columns
+  bool requires_grad = false;        ///< whether a leaf requires grad; a non-leaf always does
+  int output_index = 0;              ///< which output of the node's op this tensor is
+  std::shared_ptr<Node> node;        ///< the recorded op that computed this tensor, or null
   Tensor grad;                       ///< gradient accumulated by backward()
   /// A function registered by register_hook().
   struct Hook {
     int64_t id;                                 ///< the id that remove_hook() takes
-    std::function<Tensor(const Tensor&)> call;  ///< gets the gradient; a defined result replaces it
+    std::function<Tensor(const Tensor&)> call;  ///< takes the gradient; may return a replacement
   };
-  std::vector<Hook> hooks;  ///< a leaf's hooks; a node stores those of its outputs
+  std::vector<Hook> hooks;  ///< hooks of a leaf; the hooks of a non-leaf are stored in its node
 };
 
 /// Returns where x's gradient flows: to the op that computed x, to x itself if it is a leaf that
@@ -58,13 +60,14 @@ Edge edge_of(const Tensor& x);
 /// starts `shift` elements after x's first element.
 Tensor view_of(const Tensor& x, const Shape& shape, const Shape& strides, int64_t shift = 0);
 
-/// The set of an op's inputs and outputs that its rule reads. Bit i stands for tensor i, and bit 31
-/// for all tensors from 31 on. The graph keeps these tensors and the leaves that require grad for
-/// backward. Other tensors are freed as soon as the forward pass releases them.
+/// States which inputs and outputs of an op its backward rule reads. Bit i stands for tensor i,
+/// counted from 0; bit 31 stands for tensor 31 and all later ones. The graph keeps these tensors
+/// alive until backward. It also keeps the leaves that require grad. All other tensors are freed as
+/// soon as the forward pass releases them.
 struct Saves {
   uint32_t inputs = 0, outputs = 0;  ///< one bit per tensor
-  /// Whether the op's outputs may be infinite, for example masked_fill with an infinite value. If
-  /// true, AnomalyMode does not check them.
+  /// If true, AnomalyMode does not check the op's outputs. Set for ops whose outputs may be
+  /// infinite on purpose, such as masked_fill with an infinite value.
   bool allows_infinite = false;
   /// Returns a copy with allows_infinite set.
   constexpr Saves allow_infinite() const { return {inputs, outputs, true}; }
@@ -76,32 +79,34 @@ inline constexpr Saves saves_inputs{~0u, 0};
 inline constexpr Saves saves_output{0, ~0u};
 inline constexpr Saves saves_inputs_and_output{~0u, ~0u};
 ///@}
-/// Returns the Saves of a rule that reads only the i-th input.
+/// Returns the Saves of a rule that reads only the i-th input, for 0 <= i <= 31.
 constexpr Saves saves_input(int i) { return {1u << i, 0}; }
 
-/// The argument of a backward rule: returns the op's saved tensors and output gradients, and
-/// receives its input gradients. Methods with a parameter i throw Error if the op has no i-th input
-/// or output.
+/// The argument of a backward rule. The rule gets the op's saved tensors and output gradients from
+/// it, and passes the input gradients to give(). Methods with a parameter i throw Error if the op
+/// has no i-th input or output.
 class Backward {
  public:
-  /// Returns the i-th input, connected to the graph. Throws Error if the input was not saved, or if
-  /// its storage was changed in place after the op.
+  /// Returns the i-th input, still connected to the graph, so that gradients of gradients reach it.
+  /// Throws Error if the input was not saved, or if its storage was changed in place after the op.
   Tensor input(int i) const;
-  /// Returns the i-th output, connected to the graph. Throws Error in the same cases as input().
+  /// Returns the i-th output, still connected to the graph, so that gradients of gradients reach
+  /// it. Throws Error if the output was not saved, or if its storage was changed in place after the
+  /// op.
   Tensor output(int i = 0) const;
   /// Returns the gradient of the i-th output, or zeros if the output received none.
   Tensor grad(int i = 0) const;
   /// Returns whether the i-th output received a gradient.
   bool has_grad(int i) const;
-  /// Returns whether this pass computes the gradient of the i-th input. A rule need not compute the
-  /// gradients of other inputs.
+  /// Returns whether this backward pass needs the gradient of the i-th input. If not, the rule may
+  /// skip it.
   bool needs(int i) const;
   /// Returns the shape of the i-th input, saved or not.
   const Shape& input_shape(int i) const;
-  /// Adds `gradient` to the gradient of the i-th input if needs(i), else does nothing. May be
-  /// called more than once. Throws Error if needs(i) and `gradient` is undefined or differs from
-  /// the input in shape or dtype, and in AnomalyMode also if `gradient` is not finite although all
-  /// output gradients are.
+  /// Adds `gradient` to the gradient of the i-th input. Does nothing if needs(i) is false. A rule
+  /// may call give() several times for one input. Throws Error if `gradient` is undefined or
+  /// differs from the input in shape or dtype. In AnomalyMode, also throws Error if `gradient`
+  /// contains a NaN or an infinity although all output gradients are finite.
   void give(int i, Tensor gradient);
   /// Returns whether the ops that the rule calls are recorded.
   bool create_graph() const;
@@ -109,27 +114,27 @@ class Backward {
  private:
   friend class internal::Engine;
   Backward(internal::Engine& engine, Node& node) : engine_(engine), node_(node) {}
-  /// Returns i as an index. Throws Error if the op has no i-th input or output.
+  /// Returns i. Throws Error if the op has no i-th input (for output_index(): no i-th output).
   size_t input_index(int i) const;
   size_t output_index(int i) const;
   internal::Engine& engine_;
   Node& node_;
 };
 
-/// Maps gradients of an op's outputs to gradients of its inputs.
+/// A backward rule: computes the gradients of an op's inputs from the gradients of its outputs.
 using Rule = std::function<void(Backward&)>;
 /// The composed form of a fused op (an op with hand-written kernels for forward and backward): the
 /// same function from inputs to outputs, written with basic ops.
 using Composed = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
-/// A recorded op. It owns the nodes and leaves that its edges lead to and the tensors that its rule
-/// reads, but not the op's outputs: if the rule reads an output, the node saves a detached alias of
-/// it.
+/// A node of the graph: one recorded op. It owns the nodes and leaves that its edges lead to, and
+/// the tensors that its rule reads. It does not own the op's outputs: if the rule reads an output,
+/// the node owns a detached alias of that output.
 class Node : public std::enable_shared_from_this<Node> {
  public:
   const char* name() const { return name_; }                 ///< the op's name, for messages
-  const std::vector<Edge>& edges() const { return edges_; }  ///< one per input
-  uint64_t number() const { return number_; }  ///< larger than those of the inputs' nodes
+  const std::vector<Edge>& edges() const { return edges_; }  ///< one per input, for its gradient
+  uint64_t number() const { return number_; }  ///< increases in the order of recording
 
  private:
   friend class internal::Engine;
@@ -153,27 +158,28 @@ class Node : public std::enable_shared_from_this<Node> {
   /// Returns tensor i of `list`. Throws Error if the tensor was not saved, or if its storage was
   /// changed in place afterwards. The message calls the tensor `what`: "input" or "output".
   const Tensor& saved(const std::vector<Saved>& list, const char* what, size_t i) const;
-  Node* next_waiting_ = nullptr;  // the next in destroy()'s list of nodes
+  Node* next_waiting_ = nullptr;  // the next node in the list of nodes that destroy() will delete
   const char* name_ = "";
   uint64_t number_ = 0;
   std::vector<Edge> edges_;
-  // Each list is empty or has one entry per input or output. Entries of tensors not saved are
-  // undefined.
+  // saved_inputs_ is empty or has one entry per input; saved_outputs_ is empty or has one per
+  // output. The tensor of an entry is undefined if it was not saved.
   std::vector<Saved> saved_inputs_, saved_outputs_;
   std::vector<std::pair<Shape, Dtype>> input_meta_;
   std::vector<OutputMeta> outputs_;
   Rule rule_;
   Composed composed_;
-  std::shared_ptr<internal::Segment> segment_;  // if set, recomputes dropped tensors; see segment.h
+  std::shared_ptr<internal::Segment> segment_;  // if set, recomputes the saved tensors (segment.h)
   bool freed_ = false;
-  bool bfloat16_ = modes().bfloat16;  // whether products of the rule round to bfloat16
+  bool bfloat16_ = modes().bfloat16;  // Modes::bfloat16 at recording; the rule runs in this mode
 };
 
 /// The parts of record() and record_fused() that do not depend on the type of the rule.
 struct Recorder {
   /// Returns whether gradients are recorded and one of the inputs requires grad.
   static bool should_record(const std::vector<Tensor>& inputs);
-  /// Records an op, fused if `composed` is not null. The caller has checked should_record(inputs).
+  /// Records an op. The op is a fused one if `composed` is not null. Requires that
+  /// should_record(inputs) is true.
   static void record(const char* name, const std::vector<Tensor>& outputs,
                      const std::vector<Tensor>& inputs, Saves saves, Rule rule, Composed composed);
   /// Overwrites the outputs of a fused op with the tensors that `composed` returns. The graph then
@@ -182,12 +188,14 @@ struct Recorder {
                               const Composed& composed);
 };
 
-/// Records an op that computed `outputs` from `inputs`. Custom ops call record() too. `rule` maps
-/// gradients of the outputs to gradients of the inputs. Does nothing under NoGrad or if no input
-/// requires grad. `name` must outlive the graph, as a string literal does. Inputs may be undefined.
-/// `outputs` must be new tensors or views created by this op; an output that is part of a graph
-/// already throws Error. A rule may capture numbers and tensors outside the graph (masks, indices,
-/// statistics) by value, but never the op's outputs.
+/// Adds a node to the graph for an op that computed `outputs` from `inputs`. Does nothing under
+/// NoGrad or if no input requires grad. User-defined ops call this function too. `rule` computes
+/// the gradients of the inputs from the gradients of the outputs, and `saves` states which tensors
+/// it reads. `name` must outlive the graph, as a string literal does. Inputs may be undefined.
+///
+/// The outputs must be new tensors, or views that this op created. Throws Error if an output is
+/// already part of a graph. A rule may capture, by value, numbers and tensors outside the graph,
+/// such as masks or indices. It must not capture the op's outputs.
 template <class RuleFn>
 void record(const char* name, const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
             Saves saves, RuleFn&& rule) {
@@ -195,10 +203,14 @@ void record(const char* name, const std::vector<Tensor>& outputs, const std::vec
     Recorder::record(name, outputs, inputs, saves, std::forward<RuleFn>(rule), nullptr);
 }
 
-/// Records a fused op or, with Modes::composed, calls record_composed(). Saves all inputs, whatever
-/// `saves` says, and the outputs that `saves` lists. Backward without create_graph runs `rule`,
-/// which may call kernels. With create_graph the engine differentiates `composed` instead.
-/// `composed` maps the inputs, or aliases of them, to the output or to a vector of outputs.
+/// Records an op that a fused kernel computed. `composed` is the same function written with basic
+/// ops: it maps the inputs, or aliases of them, to the output or to a vector of outputs. Without
+/// create_graph, backward runs `rule`, which may call kernels. With create_graph, it differentiates
+/// `composed` instead. Saves all inputs, whatever `saves` states, and the outputs that `saves`
+/// selects.
+///
+/// If Modes::composed is true, overwrites `outputs` with the results of `composed`, whose basic ops
+/// are then recorded instead of the fused op.
 template <class ComposedFn, class RuleFn>
 void record_fused(const char* name, const std::vector<Tensor>& outputs,
                   const std::vector<Tensor>& inputs, Saves saves, ComposedFn&& composed,
@@ -221,21 +233,24 @@ void begin_in_place(const char* op, const Tensor& x);
 }  // namespace core
 
 struct GradOptions {
-  std::vector<Tensor> grad_outputs = {};  ///< gradients of the outputs: none or one per output; a
-                                          ///< gradient not given or undefined is 1, and its output
-                                          ///< must then have one element
-  bool create_graph = false;              ///< record the computation of the gradients
-  bool retain_graph = false;              ///< keep the graph for another backward pass (implied by
-                                          ///< create_graph)
-  bool allow_unused = false;              ///< return undefined tensors for inputs on which no
-                                          ///< output depends
+  /// The gradient of each output, or an empty list. If the list is empty, or if a gradient is
+  /// undefined, the gradient is 1, and the output must have one element.
+  std::vector<Tensor> grad_outputs = {};
+  /// Record the computation of the gradients, so that they can be differentiated.
+  bool create_graph = false;
+  /// Keep the graph for another backward pass. create_graph implies this.
+  bool retain_graph = false;
+  /// If no output depends on an input, return an undefined tensor for the input instead of throwing
+  /// Error.
+  bool allow_unused = false;
 };
 
-/// Returns d(outputs)/d(inputs), summed over the outputs, as new tensors with their own memory, in
-/// the order of `inputs`. No .grad is changed. The hooks of tensors whose gradients are computed
-/// run as in Tensor::backward(). Frees the graph between the outputs and the inputs unless the
-/// options retain it. Throws Error in the cases of Tensor::backward(), if an input does not require
-/// grad and, without allow_unused, if there is an input on which no output depends.
+/// Returns the gradient of the outputs with respect to each input, in the order of `inputs`. If
+/// there are several outputs, their gradients are summed. Each result has its own memory, and no
+/// .grad is changed. The hooks of tensors whose gradients are computed run as in
+/// Tensor::backward(). Frees the graph between the outputs and the inputs unless the options retain
+/// it. Throws Error in the cases of Tensor::backward() and if an input does not require grad. Also
+/// throws Error if no output depends on an input, unless allow_unused is true.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {});
 

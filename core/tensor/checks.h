@@ -27,9 +27,9 @@ class Dim {
   int64_t size_ = 0;
 };
 
-/// Throws Error unless x is defined and has the axes `dims`. The message calls x `what`. For
-/// example, for an x of shape (3, 4), check_shape("gru", "x", x, {"B", "T", 64}) throws Error with
-/// the message
+/// Throws Error unless x is defined and its shape matches `dims`. In the message, `what` is the
+/// name of x. For example, for an x of shape (3, 4), check_shape("gru", "x", x, {"B", "T", 64})
+/// throws Error with the message
 ///   gru: expected x (B, T, 64), got (3, 4)
 void check_shape(const char* op, const char* what, const Tensor& x,
                  std::initializer_list<Dim> dims);

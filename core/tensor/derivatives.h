@@ -29,8 +29,8 @@ Tensor hessian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x,
                const DerivativeOptions& options = {});
 /// Returns H v, of x's shape, where H is the Hessian of f and v has x's shape and dtype. Runs two
 /// backward passes and does not compute H itself: Pearlmutter 1994, "Fast Exact Multiplication by
-/// the Hessian". H is symmetric, so H v equals v^T H, torch's vhp. Throws Error unless f returns
-/// one element. Throws Error if v differs from x in shape or dtype.
+/// the Hessian". Since H is symmetric, the result also equals v^T H, which torch calls vhp. Throws
+/// Error if f does not return one element, or if v differs from x in shape or dtype.
 Tensor hvp(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, const Tensor& v,
            const DerivativeOptions& options = {});
 

@@ -14,8 +14,9 @@
 
 namespace gradus {
 
-/// The type of a tensor's elements: float, double, int64_t or bool. bfloat16 and int8 store weights
-/// in less memory; see Tensor::to.
+/// The type of a tensor's elements. float32, float64, int64 and boolean correspond to the C++ types
+/// float, double, int64_t and bool. bfloat16 and int8 store weights in less memory; see
+/// Tensor::to().
 enum class Dtype : uint8_t { float32, float64, int64, boolean, bfloat16, int8 };
 
 ///@{
@@ -37,26 +38,26 @@ inline const char* name_of(Dtype dtype) {
 /// Prints name_of(dtype).
 inline std::ostream& operator<<(std::ostream& out, Dtype dtype) { return out << name_of(dtype); }
 
-/// Returns the number of bytes per element. For int8 it does not include the scales: one bfloat16
-/// per block of up to 32 elements.
+/// Returns the number of bytes per element. An int8 matrix takes more memory than this, because it
+/// also has scales: one bfloat16 per block of up to 32 elements of a row.
 inline int64_t size_of(Dtype dtype) {
   constexpr int64_t sizes[] = {4, 8, 8, 1, 2, 1};
   return sizes[static_cast<size_t>(dtype)];
 }
-/// Returns whether the dtype is float32 or float64. Only these have gradients.
+/// Returns whether the dtype is float32 or float64. Only tensors of these dtypes have gradients.
 inline bool is_floating(Dtype dtype) { return dtype == Dtype::float32 || dtype == Dtype::float64; }
 /// Returns whether the dtype is bfloat16 or int8. The only ops that compute with these dtypes are
 /// linear, updated_linear, feed_forward and embedding; Tensor::to converts to and from them.
 inline bool is_compressed(Dtype dtype) { return dtype == Dtype::bfloat16 || dtype == Dtype::int8; }
 
-/// Throws Error if the dtype is int64 and `value` has a fraction, is NaN or is out of int64's
-/// range. The message begins with `op`.
+/// Throws Error if the dtype is int64 and `value` is not an integer in the range of int64. The
+/// message begins with `op`.
 inline void check_number(const char* op, Dtype dtype, double value) {
   const bool whole = value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;
   core::check(dtype != Dtype::int64 || whole, op, ": ", value, " is not an int64");
 }
 
-/// The C++ types of elements.
+/// A C++ type that tensors can have as elements: float, double, int64_t or bool.
 template <class T>
 concept Element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, int64_t> ||
     std::same_as<T, bool>;
@@ -68,14 +69,15 @@ inline constexpr Dtype dtype_of = std::same_as<T, float>     ? float32
                                   : std::same_as<T, int64_t> ? int64
                                                              : boolean;
 
-/// Returns v converted to To, as by static_cast. Throws Error if To is an integer type other than
-/// bool and v is NaN or, without its fraction, out of To's range. The message begins with `op`.
+/// Returns v converted to To as by static_cast, which truncates v if To is an integer type. For
+/// integer types other than bool, throws Error if v is NaN or if the truncated v is out of To's
+/// range. The message begins with `op`.
 template <class To, class From>
 To number_as(const char* op, From v) {
   if constexpr (std::same_as<To, bool>) {
     return v != From{};
   } else if constexpr (std::integral<To> && std::floating_point<From>) {
-    // Both bounds are powers of two up to sign, or 0, so they are exact in From.
+    // Each bound is 0 or plus or minus a power of two, so From represents it exactly.
     constexpr From low = static_cast<From>(std::numeric_limits<To>::min());
     constexpr From above = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
     const From whole = std::trunc(v);
@@ -90,14 +92,14 @@ To number_as(const char* op, From v) {
   }
 }
 
-/// A C++ type as a value, for generic lambdas.
+/// An empty object that passes the C++ type T to a generic lambda.
 template <class T>
 struct TypeTag {
   using type = T;  ///< the type itself
 };
 
-/// Calls f(TypeTag<float>) or f(TypeTag<double>). Throws Error for other dtypes; the message begins
-/// with `op`. Example:
+/// Returns f(TypeTag<T>{}), where T is the C++ type of `dtype`, float or double. Throws Error for
+/// other dtypes; the message begins with `op`. Example:
 ///   dispatch_floating("exp", x.dtype(), [&]<class T>(TypeTag<T>) { ... x.data<T>() ... });
 template <class F>
 decltype(auto) dispatch_floating(const char* op, Dtype dtype, F&& f) {
@@ -106,8 +108,8 @@ decltype(auto) dispatch_floating(const char* op, Dtype dtype, F&& f) {
   return f(TypeTag<double>{});
 }
 
-/// Calls f(TypeTag<T>), where T is float, double or int64_t. Throws Error for other dtypes; the
-/// message begins with `op`.
+/// Returns f(TypeTag<T>{}), where T is the C++ type of `dtype`: float, double or int64_t. Throws
+/// Error for other dtypes; the message begins with `op`.
 template <class F>
 decltype(auto) dispatch_number(const char* op, Dtype dtype, F&& f) {
   if (dtype == Dtype::int64) return f(TypeTag<int64_t>{});
@@ -115,8 +117,8 @@ decltype(auto) dispatch_number(const char* op, Dtype dtype, F&& f) {
   return dispatch_floating(op, dtype, std::forward<F>(f));
 }
 
-/// Calls f(TypeTag<T>), where T is float, double, int64_t or bool. Throws Error for other dtypes;
-/// the message begins with `op`.
+/// Returns f(TypeTag<T>{}), where T is the C++ type of `dtype`: float, double, int64_t or bool.
+/// Throws Error for other dtypes; the message begins with `op`.
 template <class F>
 decltype(auto) dispatch_any(const char* op, Dtype dtype, F&& f) {
   if (dtype == Dtype::boolean) return f(TypeTag<bool>{});

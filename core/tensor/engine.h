@@ -18,15 +18,16 @@ namespace gradus::internal {
 /// and undefined tensors.
 bool all_finite(const std::vector<Tensor>& tensors);
 
-/// Walks the graph from the outputs passed to seed(), nodes with larger numbers first, and sums the
-/// gradients of each node and leaf. backward() accumulates a leaf's sum in its .grad. grad() visits
-/// only paths that lead to its inputs, and collects the gradients of the inputs.
+/// Walks the graph from the outputs passed to seed(), the most recently recorded nodes first, and
+/// sums the gradients of each node and leaf. Tensor::backward() adds the sum of each leaf to its
+/// .grad. grad() visits only paths that lead to its inputs, and returns the gradients of the
+/// inputs.
 ///
-/// In backward(), gradients of a leaf without hooks are added to its .grad directly. Gradients of a
-/// leaf with hooks are summed in a separate tensor. After the last node that uses the leaf has run,
-/// and before the next node runs, the hooks are called with the sum, and the result is accumulated
-/// in .grad. If one node completes the sums of several leaves, their hooks run in the order in
-/// which the leaves received their first gradients.
+/// In Tensor::backward(), gradients of a leaf without hooks are added to its .grad directly.
+/// Gradients of a leaf with hooks are summed in a separate tensor. As soon as the last node that
+/// uses the leaf has run, the hooks are called with the sum, and their result is added to .grad. If
+/// one node is the last for several leaves, their hooks run in the order in which the leaves
+/// received their first gradients.
 class Engine {
  public:
   Engine(bool create_graph, bool retain_graph);
@@ -35,22 +36,23 @@ class Engine {
   /// of `roots` to seed().
   void prune_to(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs);
   /// Adds `output`, with its gradient, to the tensors from which the pass starts. An undefined
-  /// gradient means 1 and requires an output of one element.
+  /// gradient means 1, for an output of one element. Throws Error if the output does not require
+  /// grad or the gradient does not fit it. The message begins with `op`.
   void seed(const char* op, const Tensor& output, Tensor gradient);
   void run();
-  /// Returns the gradient of an input after a pruned run, or an undefined tensor if no output
-  /// depends on the input.
+  /// Returns the gradient of `input`, one of the inputs passed to prune_to(), after run(). Returns
+  /// an undefined tensor if no output depends on it.
   Tensor result(const Tensor& input);
 
-  // Called by Backward's methods.
+  // The members up to check_finite() implement the methods of Backward.
   bool create_graph() const { return create_graph_; }
-  /// Returns whether the gradient along `edge` is computed in this pass.
+  /// Returns whether this pass computes the gradient that flows along `edge`.
   bool needs(const Edge& edge) const;
   std::vector<Tensor>& gradients(const Node& node);
   void add(const Edge& edge, Tensor gradient);
   void check_finite(const Node& node, int input, const Tensor& gradient) const;
 
-  // For rules that call kernels: see reuse.h.
+  // Implement the functions of the same names in reuse.h.
   static Tensor sum_in_place(const Backward& back, int i);
   static Tensor take_input(const Backward& back, int i);
   static Tensor take_grad(const Backward& back, int i);
@@ -60,13 +62,13 @@ class Engine {
   void differentiate_composed(Node& node, Backward& view);
   bool frees_graph() const { return !retain_graph_; }
 
-  /// Returns the tensor in which gradients along `edge` are summed. If there is no sum, the result
-  /// is null or points to an undefined tensor.
+  /// Returns the tensor in which the gradients that flow along `edge` are summed. If none has
+  /// arrived yet, returns null or a pointer to an undefined tensor.
   Tensor* sum_at(const Edge& edge);
-  /// Returns whether the running rule may add to `sum` in place. `sum` holds the gradients summed
-  /// so far for input number `input` of the rule's op. Outside anomaly mode, returns true. In
-  /// anomaly mode, returns whether `sum` is finite. If it is, the engine checks it again after the
-  /// rule has run, unless the rule's incoming gradients were not finite.
+  /// Returns whether the running rule may add to `sum` in place, where `sum` is the gradient of
+  /// input number `input` so far. Always true outside anomaly mode. In anomaly mode, returns
+  /// whether `sum` is finite. If it is, the engine checks it again after the rule has run. It omits
+  /// this check if the output gradients were not finite.
   bool may_write(int input, const Tensor& sum);
   void add_to(Tensor& sum, Tensor gradient);
   void accumulate_into(TensorImpl& tensor, Tensor gradient);  // into tensor.grad
@@ -74,12 +76,14 @@ class Engine {
   Tensor call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gradient);
   /// Returns whether the leaf's gradient is summed in leaf_sums_ instead of the leaf's .grad.
   bool sums_apart(const TensorImpl& leaf) const { return pruned_ || !leaf.hooks.empty(); }
-  /// Completes the leaves whose sums are final because no queued node leads to them.
+  /// Calls complete() for each leaf with hooks whose gradient is final because no queued node leads
+  /// to the leaf. complete() calls the hooks and, in Tensor::backward(), adds their result to
+  /// .grad.
   void complete_leaves();
   void complete(TensorImpl& leaf);
-  /// Returns, for each leaf that queued nodes lead to, the number of the last node that will add to
-  /// the leaf's gradient. Since nodes run in descending order, that is the smallest number among
-  /// the nodes that use the leaf.
+  /// Returns a map whose keys are the leaves that queued nodes lead to. The value of a leaf is the
+  /// number of the last node that will add to the leaf's gradient. Nodes run in descending order of
+  /// their numbers, so this is the smallest number among the nodes that use the leaf.
   std::unordered_map<const TensorImpl*, uint64_t> last_consumers() const;
 
   struct EarlierNode {
@@ -94,21 +98,21 @@ class Engine {
   std::vector<int> written_;  // in anomaly mode: indices of the inputs whose sums the rule changed
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, EarlierNode>
       queue_;
-  // For each queued node and the running node: one sum of gradients per output.
+  // The sums of gradients of each queued node and of the running node: one per output of the node.
   std::unordered_map<const Node*, std::vector<Tensor>> pending_;
   std::unordered_map<TensorImpl*, Tensor> leaf_sums_;
 
-  // Leaves whose hooks have not been called yet. arrived_ lists the leaves added since the last
-  // complete_leaves(), in the order of their first gradients. waiting_ lists the others, by the
-  // number of the last node that uses them.
+  // Leaves that have received gradients, but whose hooks have not been called yet. arrived_ lists
+  // those whose first gradient arrived after the last call of complete_leaves(), in this order.
+  // waiting_ lists the others; the key is the number of the last node that uses the leaves.
   Leaves arrived_;
   std::map<uint64_t, Leaves, std::greater<>> waiting_;
   std::optional<std::unordered_map<const TensorImpl*, uint64_t>> last_consumers_;
 
-  std::unordered_set<const void*> targets_;  // the nodes or leaves of prune_to's inputs
-  std::unordered_set<const Node*> needed_;   // nodes on a path to a target
-  std::unordered_map<const Node*, std::vector<Tensor>> captured_;  // of target nodes: one gradient
-                                                                   // per output
+  std::unordered_set<const void*> targets_;  // the nodes or leaves of the inputs of prune_to()
+  std::unordered_set<const Node*> needed_;   // the nodes from which a path leads to targets_
+  // The gradients of the outputs of each node in targets_.
+  std::unordered_map<const Node*, std::vector<Tensor>> captured_;
 };
 
 }  // namespace gradus::internal

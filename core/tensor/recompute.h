@@ -30,8 +30,9 @@ std::vector<Tensor> recompute(F f, const std::vector<Tensor>& inputs) {
   return core::recompute_function(std::move(f), inputs);
 }
 
-/// Returns f(inputs...) and runs f again in backward, as the overload above does. f takes tensors
-/// as separate arguments and returns a tensor or a vector of tensors. Example:
+/// Returns f(inputs...) without keeping intermediate tensors of f for backward, which runs f again.
+/// f takes tensors as separate arguments, and returns a tensor or a vector of tensors. The overload
+/// for a vector of inputs states what f may do. Example:
 ///   Tensor y = recompute([&](const Tensor& x) { return block(x); }, x);
 template <class F, std::same_as<Tensor>... Inputs>
 auto recompute(F f, const Inputs&... inputs) {

@@ -6,26 +6,30 @@
 
 namespace gradus::internal {
 
-/// Returns the buffer in which the gradient of the i-th input is being summed, if a kernel may add
-/// to it directly: needs(i) is true, the buffer exists, is contiguous and has no other owner, no
-/// graph is being recorded, and under AnomalyMode the buffer's elements are finite. Otherwise
-/// returns an undefined tensor, and the rule must give() the gradient if needs(i) is true. Throws
-/// Error if the op has no i-th input.
+/// Returns the tensor in which the gradient of the i-th input is being summed, so that a kernel can
+/// add to it directly. Throws Error if the op has no i-th input. Returns an undefined tensor if
+/// - back.needs(i) is false, or nothing has been added to the gradient yet,
+/// - the tensor is not contiguous or has another owner,
+/// - the backward pass records a graph, or
+/// - the tensor contains a NaN or an infinity, in AnomalyMode.
+///
+/// If the result is undefined and back.needs(i) is true, the rule must call back.give() instead.
 Tensor sum_in_place(const core::Backward& back, int i);
 
-/// Returns the saved i-th input and removes it from the graph, so the caller may overwrite it.
-/// Returns an undefined tensor if the pass keeps the graph or if the input's storage has another
-/// owner. Throws Error in the same cases as Backward::input().
+/// Returns the saved i-th input and removes it from the graph, so that the caller may overwrite it.
+/// Returns an undefined tensor if the backward pass retains the graph or if the input's storage has
+/// another owner. Throws Error if the input was not saved or was changed in place after the op.
 Tensor take_input(const core::Backward& back, int i);
 
-/// Returns the gradient of the i-th output and removes it from the pass. The caller may overwrite
-/// it if it is contiguous and is_sole_owner() is true. Throws Error if the op has no i-th output.
+/// Returns the gradient of the i-th output, or zeros if the output received none. The engine gives
+/// up its reference to the gradient. The caller may overwrite the result if it is contiguous and
+/// its is_sole_owner() returns true. Throws Error if the op has no i-th output.
 Tensor take_grad(const core::Backward& back, int i = 0);
 
-/// Returns x detached and contiguous, for a kernel; undefined if x is undefined.
+/// Returns x as a detached, contiguous tensor, or an undefined tensor if x is undefined.
 inline Tensor dense(const Tensor& x) { return x.defined() ? x.detach().contiguous() : x; }
 
-/// Returns a pointer to the first element, or null if x is undefined.
+/// Returns a pointer to x's first element, or null if x is undefined.
 template <class T>
 T* data_or_null(const Tensor& x) {
   return x.defined() ? x.data<T>() : nullptr;

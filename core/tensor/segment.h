@@ -3,8 +3,8 @@
 // the nodes of this graph drop their saved tensors and refer to a Segment instead. When the engine
 // first reaches one of these nodes, the segment runs the function again and compares the new nodes
 // with the old ones. It moves the saved tensors of the new nodes to the old nodes and discards the
-// new graph. Pruned passes, hooks and gradients of gradients therefore see a single graph, as they
-// do without recompute().
+// new graph. Hooks, grad() and gradients of gradients therefore see a single graph, as they do
+// without recompute().
 
 #include <unordered_map>
 
@@ -14,15 +14,15 @@
 
 namespace gradus::internal {
 
-/// While it exists, collects the ops that its thread records in the graph. If Recordings are
-/// nested, an op is added to all of them.
+/// A scope object: while it exists, it collects the ops that its thread records in the graph. If
+/// several Recordings exist, each op is added to all of them.
 class Recording {
  public:
   struct Op {
     std::weak_ptr<Node> node;
     std::vector<std::weak_ptr<TensorImpl>> outputs;
   };
-  /// An input of an op in `ops` that no op in `ops` computed.
+  /// An input of a collected op that was not computed by a collected op.
   struct Outside {
     const char* op;
     size_t input;  // the input's index
@@ -47,7 +47,7 @@ class Recording {
             const std::vector<Tensor>& outputs);
   static inline thread_local constinit Recording* current_ = nullptr;
   Recording* const outer_;
-  uint64_t first_ = 0;  // number of the first op's node
+  uint64_t first_ = 0;  // Node::number() of the first collected op
 };
 
 /// One call of recompute(): the function, its inputs and the nodes of its first run.
@@ -58,7 +58,8 @@ class Segment : public std::enable_shared_from_this<Segment> {
   /// Runs the function for the first time.
   std::vector<Tensor> run();
   /// Runs the function again and restores the saved tensors of the first run's nodes. Throws Error
-  /// in the cases of match(), or if a tensor in inputs_ or outside_ has been changed in place.
+  /// if the second run records other ops than the first (see match()). Also throws Error if a
+  /// tensor that the function reads has been changed in place since the first run.
   void restore();
 
  private:

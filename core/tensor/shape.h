@@ -44,7 +44,7 @@ class Shape {
   int64_t back() const { return (*this)[-1]; }
   ///@}
   ///@{
-  /// Iterate over the entries.
+  /// Return pointers to the first entry and past the last one, for range-based loops.
   int64_t* begin() { return values_.data(); }
   int64_t* end() { return values_.data() + rank_; }
   const int64_t* begin() const { return values_.data(); }
@@ -58,8 +58,8 @@ class Shape {
   }
   /// Removes the last entry.
   void pop_back() { erase(-1); }
-  /// Inserts `value` before entry `at`, or at the end if `at` is size(). A negative `at` throws
-  /// Error.
+  /// Inserts `value` before entry `at`, or at the end if `at` is size(). Throws Error if `at` is
+  /// negative or larger than size(), or if there are already max_rank entries.
   void insert(int at, int64_t value) {
     core::check(at >= 0 && at <= rank_, "shape: cannot insert at ", at, " in ", *this);
     push_back(value);
@@ -83,7 +83,7 @@ class Shape {
     s.erase(at);
     return s;
   }
-  /// Returns whether both have the same entries.
+  /// Returns whether the two shapes have the same entries.
   bool operator==(const Shape& other) const {
     return std::equal(begin(), end(), other.begin(), other.end());
   }
@@ -125,8 +125,8 @@ class Shape {
 template <class T>
 concept WholeNumber = std::integral<T> && !std::same_as<T, bool>;
 
-/// One axis, counted from the end if negative. It does not convert from bool, so sort(x, true) does
-/// not compile.
+/// The index of an axis, as a function parameter; negative indices count from the end. A bool does
+/// not convert to Axis, so that sort(x, true) does not compile.
 class Axis {
  public:
   template <WholeNumber I>
@@ -137,8 +137,8 @@ class Axis {
   int64_t axis_;
 };
 
-/// A list of axes: one axis, or several in braces. Reductions take an empty list, the default, as
-/// all axes.
+/// A list of axes as a function parameter: the caller passes one axis, as in sum(x, 1), or several,
+/// as in sum(x, {0, 1}). An empty list, the default of reductions, stands for all axes.
 struct Axes : Shape {
   Axes() = default;
   template <WholeNumber I>
@@ -168,8 +168,8 @@ int64_t checked_numel(const char* op, const Shape& shape);
 /// broadcast; the message begins with `op`.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
-/// Returns the position of the i-th element, counted in row-major order, as one index for each axis
-/// of `shape`.
+/// Returns the indices of the i-th element in row-major order, one index per axis of `shape`. No
+/// size in `shape` may be 0.
 Shape index_of(const Shape& shape, int64_t i);
 
 /// Returns the axis `dim` as a number in [0, rank); a negative `dim` counts from the end (-1 is the

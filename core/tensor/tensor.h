@@ -55,18 +55,20 @@ class Tensor {
   int64_t size(int64_t dim) const;
   int64_t numel() const { return shape().numel(); }  ///< number of elements; 1 for rank 0
   Dtype dtype() const;                               ///< type of the elements
-  /// Returns whether the elements are in row-major order without gaps; true if there are none.
+  /// Returns whether the elements are stored in row-major order without gaps. Returns true for a
+  /// tensor without elements.
   bool is_contiguous() const;
-  /// Returns a pointer to the first element. Throws Error if T is not the tensor's element type.
+  /// Returns a pointer to the first element. Throws Error if T is not the C++ type of dtype().
+  /// bfloat16 and int8 have no such type.
   template <class T>
   requires Element<std::remove_const_t<T>> T* data() const {
     return static_cast<T*>(raw_data(dtype_of<std::remove_const_t<T>>));
   }
 
   // ---- elements as C++ values ----
-  /// Returns the element of a one-element tensor of any dtype except bfloat16 and int8, converted
-  /// to T. Throws Error for other tensors, and if T is an integer type other than bool and the
-  /// element is NaN or, without its fraction, out of T's range.
+  /// Returns the only element, converted to T. Throws Error if the tensor does not have exactly one
+  /// element or if its dtype is bfloat16 or int8. If T is an integer type other than bool, the
+  /// element is truncated; throws Error if it is NaN or does not fit into T.
   template <class T = double>
   T item() const {
     core::check(numel() == 1, "item: expected one element, got shape ", shape());
@@ -74,7 +76,7 @@ class Tensor {
     return dispatch_any("item", dtype(), get);
   }
   /// Returns the elements in row-major order, each converted to T as by item(). T is float, double,
-  /// bool or any integer type.
+  /// bool or an integer type such as int32_t. Throws Error if the dtype is bfloat16 or int8.
   template <class T>
   std::vector<T> to_vector() const {
     const Tensor x = detach().contiguous();
@@ -86,21 +88,23 @@ class Tensor {
     return out;
   }
   /// Returns the tensor as text: nested brackets with aligned columns, shortened for large tensors,
-  /// followed by dtype and shape. Returns "tensor(undefined)" for an undefined tensor. A view of an
-  /// int8 matrix has no scales: "[...]" replaces its elements.
+  /// followed by dtype and shape. Returns "tensor(undefined)" for an undefined tensor. Prints
+  /// "[...]" instead of the elements of a view of an int8 matrix, which has no scales.
   std::string to_string() const;
 
   // ---- conversion and copies (differentiable) ----
   /// Returns this tensor if it has this dtype, else a converted copy. Conversion to int64
-  /// truncates, and throws Error on NaN and on values out of range. A float32 tensor can be
-  /// converted to bfloat16, and a float32 matrix of finite elements to int8. Tensors of these two
-  /// dtypes have no gradient. They can be passed as weights to linear, updated_linear, feed_forward
-  /// and embedding, and can be converted back, except for views that clone() cannot copy.
+  /// truncates, and throws Error on NaN and on values out of range.
+  ///
+  /// bfloat16 and int8 store weights in less memory. A float32 tensor can be converted to bfloat16,
+  /// and a float32 matrix of finite elements to int8. The result has no gradient. It can be passed
+  /// as a weight to linear, updated_linear, feed_forward and embedding, and can be converted back.
+  /// Throws Error for a bfloat16 or int8 view that clone() cannot copy.
   Tensor to(Dtype dtype) const;
-  /// Returns this tensor if it is contiguous, else a copy by clone().
+  /// Returns this tensor if it is contiguous, else clone().
   Tensor contiguous() const;
-  /// Returns a contiguous copy in new storage. Throws Error for a view of a compressed tensor that
-  /// is not contiguous or, in int8, not the whole tensor.
+  /// Returns a contiguous copy in new storage. Throws Error for a bfloat16 or int8 tensor that is
+  /// not contiguous, and for a view of part of an int8 matrix.
   Tensor clone() const;
 
   // ---- views (differentiable) ----
@@ -111,55 +115,60 @@ class Tensor {
   /// Returns a new view of the elements in another shape. One size may be -1, as in reshape. Throws
   /// Error if the strides would require a copy.
   Tensor view(const Shape& shape) const;
-  /// Returns the elements with the axes from start to end, both included, merged into one by
-  /// reshape. A tensor of rank 0 becomes a tensor of shape (1).
+  /// Returns this tensor with the axes from start to end, both included, merged into one axis. Like
+  /// reshape(), makes a copy only if no view is possible. A tensor of rank 0 becomes a tensor of
+  /// shape (1).
   Tensor flatten(int64_t start = 0, int64_t end = -1) const;
-  /// Swaps two axes.
+  /// Returns a view with the axes dim0 and dim1 swapped.
   Tensor transpose(int64_t dim0, int64_t dim1) const;
-  /// Swaps the last two axes.
+  /// Returns a view with the last two axes swapped.
   Tensor mT() const { return transpose(-2, -1); }
-  /// Reorders the axes: axis i of the result is axis order[i] of this tensor.
+  /// Returns a view with the axes reordered: axis i of the view is axis order[i] of this tensor.
   Tensor permute(const Shape& order) const;
-  /// Returns the entries start, start + step, ... along `dim`, up to but excluding end; step > 0.
-  /// As in Python, a negative start or end counts from the end of the axis, and both are clamped to
-  /// [0, size(dim)].
+  /// Returns a view of the entries start, start + step, start + 2 step, ... along `dim`, up to but
+  /// excluding `end`. As in Python, a negative start or end counts from the end of the axis, and
+  /// both are clamped to [0, size(dim)]. Throws Error unless step > 0.
   Tensor slice(int64_t dim, int64_t start, int64_t end = INT64_MAX, int64_t step = 1) const;
-  /// Returns entry `index` along `dim`, without that axis. A negative `index` counts from the end.
+  /// Returns a view of entry `index` along `dim`. The view does not have this axis. A negative
+  /// `index` counts from the end.
   Tensor select(int64_t dim, int64_t index) const;
-  /// Returns select(0, index).
+  /// Returns a view of entry `index` along the first axis: select(0, index).
   Tensor operator[](int64_t index) const { return select(0, index); }
-  /// Returns copies of the entries along the first axis at the positions in `index`, an int64
+  /// Returns a copy of the entries along the first axis at the positions in `index`, an int64
   /// tensor of any shape. The result's shape is the shape of `index` followed by this shape without
   /// its first axis. For example, if C is an embedding table, C[ids] are the embeddings of `ids`.
   /// Throws Error if a position is negative or too large.
   Tensor operator[](const Tensor& index) const;
-  /// Broadcasts to `shape` without a copy. -1 in `shape` keeps the size of that axis.
+  /// Returns a view that is broadcast to `shape`, without a copy. A size of -1 in `shape` keeps the
+  /// size of that axis. Throws Error if this shape does not broadcast to `shape`.
   Tensor expand(const Shape& shape) const;
-  /// Removes axis `dim`, which must have size 1.
+  /// Returns a view without axis `dim`. Throws Error unless this axis has size 1.
   Tensor squeeze(int64_t dim) const;
-  Tensor squeeze() const;  ///< removes all axes of size 1
-  /// Inserts an axis of size 1 at `dim`.
+  Tensor squeeze() const;  ///< returns a view without the axes of size 1
+  /// Returns a view with an additional axis of size 1. `dim` is the index of this axis in the view.
   Tensor unsqueeze(int64_t dim) const;
-  /// Splits into views of the given sizes along `dim`. The sizes must add up to the size of the
-  /// axis. A Shape holds at most max_rank sizes; split_into() accepts more. Backward concatenates
-  /// the views' gradients.
+  /// Returns views of consecutive parts of axis `dim`, which have the given sizes. Throws Error
+  /// unless the sizes add up to the size of the axis. For more than max_rank parts, use
+  /// split_into(). Backward concatenates the views' gradients.
   std::vector<Tensor> split(const Shape& sizes, int64_t dim) const;
-  /// Splits into views of size `size` along `dim`; the last may be smaller.
-  template <WholeNumber I>  // split({2}, 0) must call the overload above
+  /// Returns views of consecutive parts of axis `dim`, each of size `size`; the last may be
+  /// smaller. Throws Error unless size > 0.
+  template <WholeNumber I>  // a template, so that split({2}, 0) calls the overload for a Shape
   std::vector<Tensor> split(I size, int64_t dim) const {
     return split_evenly(number_as<int64_t>("split", size), dim);
   }
-  /// Splits into at most `n` views of equal size along `dim`, like torch.chunk; the last may be
-  /// smaller.
+  /// Returns views of at most `n` consecutive parts of axis `dim`, like torch.chunk. The parts have
+  /// equal sizes, except that the last may be smaller. Throws Error unless n > 0.
   std::vector<Tensor> chunk(int64_t n, int64_t dim) const;
 
   // ---- ops as methods, for chains such as x.exp().sum(-1).log() ----
   ///@{
-  /// Calls the function of the same name (gradus/core/ops/): x.sum(1) is sum(x, 1).
+  /// Calls the function of the same name, declared in gradus/core/ops/. For example, x.sum(1) calls
+  /// sum(x, 1).
   Tensor sum(const Axes& dims = {}, KeepDim keep = false) const;
   Tensor mean(const Axes& dims = {}, KeepDim keep = false) const;
   Tensor var(const Axes& dims = {}, int64_t correction = 1, KeepDim keep = false) const;
-  template <std::same_as<bool> B>  // in var(dims, true), true could be keepdim or a correction of 1
+  template <std::same_as<bool> B>  // deleted: true could mean keepdim or a correction of 1
   Tensor var(const Axes& dims, B, KeepDim keep = false) const = delete;
   Tensor norm(const Axes& dims = {}, KeepDim keep = false) const;
   Tensor max() const;
@@ -186,40 +195,44 @@ class Tensor {
   ///@}
 
   // ---- in place, without recording a gradient ----
-  // Each of these increments the storage's version and returns a handle to this tensor. Each
-  // throws Error if an axis of this tensor is expanded, or if this tensor or the operand requires
-  // grad while gradients are recorded (a NoGrad scope avoids this error). Backward throws Error if
-  // it reads a tensor with this storage that the graph saved before the change. The operand may
-  // overlap this tensor; the result is as if the operand were a copy.
+  // The methods with a trailing underscore overwrite the elements, increment the storage's version
+  // and return a handle to this tensor. They throw Error if an axis is expanded. Open a NoGrad
+  // scope if this tensor or the operand requires grad: while gradients are recorded, the methods
+  // throw Error. If the graph saved a tensor with this storage before the change, backward throws
+  // Error when it reads that tensor. The operand may overlap this tensor: the result is as if the
+  // operand had been copied first.
   /// Sets every element to `value`. Throws Error if the dtype is bfloat16 or int8, or if it is
   /// int64 and `value` is not an integer in int64's range.
   Tensor fill_(double value) const;
   /// Sets every element to 0.
   Tensor zero_() const { return fill_(0); }
-  /// Copies `source`, broadcast to this shape and converted to this dtype as by to(). bfloat16 and
-  /// int8 are not converted: both tensors must then have the same dtype and shape.
+  /// Overwrites this tensor with `source`, broadcast to this shape and converted to this dtype as
+  /// by to(). If one of the two tensors is bfloat16 or int8, throws Error unless the other has the
+  /// same dtype and shape.
   Tensor copy_(const Tensor& source) const;
-  /// Computes this += alpha * other. `other` is broadcast to this shape and must have this dtype,
-  /// which is float32, float64 or int64. For int64, alpha must be an integer.
+  /// Adds alpha * other to this tensor in place. `other` is broadcast to this shape. Throws Error
+  /// unless both tensors have the same dtype: float32, float64 or int64. For int64, also throws
+  /// Error unless alpha is an integer.
   Tensor add_(const Tensor& other, double alpha = 1) const;
-  /// Computes this *= factor. The dtype must be float32, float64 or int64. For int64, factor must
-  /// be an integer.
+  /// Multiplies this tensor by `factor` in place. Throws Error unless the dtype is float32, float64
+  /// or int64. For int64, also throws Error unless factor is an integer.
   Tensor mul_(double factor) const;
 
   // ---- compound assignment: x += y, x -= y, x *= y, x /= y ----
-  // y is broadcast to x's shape. If no gradient is recorded for x or y, x is overwritten in place,
-  // and all its handles and views see the change, as with add_. Otherwise x += y means x = x + y:
-  // this handle refers to a new tensor, and other handles keep the old one. Accumulating in a loop,
-  // loss += term, therefore gives the right gradient. If x is a leaf that requires grad, x += y
-  // throws Error while gradients are recorded. Open a NoGrad scope:
+  // If a gradient is recorded for x or y, x += y means x = x + y: the handle x then refers to a new
+  // tensor, and other handles keep the old one. A sum that is accumulated in a loop by loss += term
+  // therefore has the right gradient. If no gradient is recorded, x += y overwrites the elements of
+  // x in place, and all handles and views of x see the change.
+  //
+  // To change a leaf that requires grad, open a NoGrad scope:
   //   { NoGrad no_grad; w -= lr * w.grad(); }
-  // On temporary and const handles these operators do not compile: instead of x[0] += y write
+  // These operators do not compile on temporary and const handles: instead of x[0] += y write
   // x[0].add_(y).
   ///@{
-  /// Computes x + y, x - y, x * y or x / y, where x is this tensor and y is broadcast to x's shape.
-  /// If no gradient is recorded for x or y, overwrites x in place, else makes this handle refer to
-  /// a new tensor. Throws Error if x is a leaf that requires grad while gradients are recorded.
-  /// Division throws Error unless x is float32 or float64.
+  /// Assigns x + y, x - y, x * y or x / y to x, where x is this tensor. y is broadcast to x's
+  /// shape. If a gradient is recorded for x or y, makes this handle refer to a new tensor.
+  /// Otherwise overwrites the elements of x in place. Throws Error if x is a leaf that requires
+  /// grad while gradients are recorded. Division throws Error unless x is float32 or float64.
   Tensor& operator+=(const Tensor& y) &;
   Tensor& operator-=(const Tensor& y) &;
   Tensor& operator*=(const Tensor& y) &;
@@ -231,44 +244,51 @@ class Tensor {
   ///@}
 
   // ---- autograd ----
-  /// Returns whether gradients flow to or through this tensor.
+  /// Returns whether backward computes a gradient for this tensor: it is a leaf for which
+  /// requires_grad_() was called, or a recorded op computed it.
   bool requires_grad() const;
-  /// Sets whether this leaf requires grad. Throws Error if a recorded op computed the tensor, which
-  /// is then not a leaf, or if `on` is true and the dtype is not float32 or float64.
+  /// Sets whether this leaf requires grad, and returns this tensor. Throws Error if the tensor is
+  /// not a leaf, or if `on` is true and the dtype is not float32 or float64.
   Tensor requires_grad_(bool on = true) const;
-  /// Returns true if no recorded op computed this tensor.
+  /// Returns whether this tensor is a leaf of the graph: no recorded op computed it.
   bool is_leaf() const;
   /// Returns the gradient accumulated by backward(), or an undefined tensor if there is none. The
   /// gradient is never part of a graph.
   Tensor grad() const;
-  /// Makes backward() also accumulate the gradient of this non-leaf in grad(), after the tensor's
-  /// hooks have run. Does nothing on a leaf or when called again. Throws Error if the tensor does
-  /// not require grad.
+  /// Makes backward() accumulate the gradient of this non-leaf in grad(), as it does for leaves,
+  /// after the tensor's hooks have run. Does nothing on a leaf or when called again. Returns this
+  /// tensor. Throws Error if the tensor does not require grad.
   Tensor retain_grad() const;
-  /// Replaces the gradient; an undefined `grad` clears it. Throws Error if a defined `grad` differs
-  /// from this tensor in shape or dtype.
+  /// Replaces the gradient that grad() returns; an undefined `grad` clears it. Throws Error if a
+  /// defined `grad` differs from this tensor in shape or dtype.
   void set_grad(Tensor grad) const;
-  /// Returns a view of the same storage, outside the graph.
+  /// Returns a view of this tensor that is not part of a graph, so that no gradient flows through
+  /// it.
   Tensor detach() const;
-  /// Computes the gradient of each leaf that requires grad and that this tensor depends on, and
-  /// adds it to the leaf's grad(). The pass starts from `gradient`, the gradient with respect to
-  /// this tensor. An undefined `gradient` means 1; this tensor must then have one element. Frees
-  /// the graph on the way unless `retain_graph` is set. Throws Error if this tensor does not
-  /// require grad, if an earlier pass has freed the graph, or if a rule reads a tensor that was
-  /// changed in place after the graph saved it. If a hook or rule throws, leaves keep the gradients
-  /// accumulated so far. Do not run two passes that reach the same leaf on different threads at the
-  /// same time.
+  /// Computes the gradients of all leaves that require grad and on which this tensor depends, and
+  /// adds them to the grad() of the leaves. `gradient` is the gradient with respect to this tensor.
+  /// An undefined `gradient` stands for 1; this tensor must then have one element. Frees the graph
+  /// unless `retain_graph` is true.
+  ///
+  /// Throws Error if this tensor does not require grad, if an earlier pass has freed the graph, or
+  /// if `gradient` differs from this tensor in shape or dtype. Also throws Error if backward needs
+  /// a tensor that was changed in place after the graph saved it. If a hook or a backward rule
+  /// throws, leaves keep the gradients accumulated so far. Two passes that reach the same leaf must
+  /// not run on different threads at the same time.
   void backward(const Tensor& gradient = {}, bool retain_graph = false) const;
-  /// Registers `hook`. Each backward pass that reaches this tensor calls the hook with the tensor's
-  /// complete gradient, before the pass runs the rule of the op that computed this tensor or, for a
-  /// leaf, accumulates the gradient in grad(). The hook can replace the gradient by returning a
-  /// defined tensor of the same shape and dtype, or by writing to its argument in place. The hooks
-  /// of a tensor run in the order of registration. Returns an id for remove_hook. Throws Error if
-  /// this tensor does not require grad, if the hook is empty, or if it captures a copy of this
-  /// tensor (the two would never be freed). A copy behind a pointer that the hook holds is not
-  /// detected.
+  /// Registers a function that each backward pass calls with this tensor's complete gradient, if
+  /// the pass reaches the tensor. Returns an id for remove_hook(). The hook can replace the
+  /// gradient: it returns a tensor of the same shape and dtype, or writes to its argument in place.
+  /// To keep the gradient, it returns an undefined tensor. Hooks run in the order of registration.
+  /// They run before the gradient flows on to the inputs of the op that computed this tensor or, if
+  /// the tensor is a leaf, before the gradient is added to grad().
+  ///
+  /// Throws Error if this tensor does not require grad or if the hook is empty. Also throws Error
+  /// if the hook captures a handle of this tensor, because neither would then ever be freed. A
+  /// handle that the hook reaches only through a pointer is not detected.
   int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
-  /// Removes a hook. Does nothing if the id is unknown.
+  /// Removes the hook with this id, which register_hook() returned. Does nothing if the id is
+  /// unknown.
   void remove_hook(int64_t id) const;
 
   // ---- for ops ----
@@ -277,8 +297,9 @@ class Tensor {
   core::TensorImpl& impl() const;
   /// Returns the same pointer as impl(), or null if this tensor is undefined.
   const std::shared_ptr<core::TensorImpl>& impl_ptr() const { return impl_; }
-  /// Returns whether this handle is the only owner of the storage: no other handle, view, graph or
-  /// .grad refers to it, and it has no owner outside gradus (see from_blob).
+  /// Returns whether this handle is the only owner of its storage. This is false if another handle,
+  /// a view, a graph or a .grad refers to the storage, and if the memory comes from outside gradus
+  /// (see from_blob()).
   bool is_sole_owner() const;
 
  private:
@@ -291,12 +312,13 @@ class Tensor {
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 namespace core {
-/// Returns an uninitialised tensor, for ops to fill. gradus/core/ops/factories.h declares the other
-/// factories.
+/// Returns an uninitialised tensor, for ops to fill. Functions such as zeros() and full() are
+/// declared in gradus/core/ops/factories.h.
 Tensor empty(const Shape& shape, Dtype dtype = float32);
-Tensor empty_like(const Tensor& x);  ///< uninitialised, with x's shape and dtype
-/// Throws Error unless x is defined and has this dtype and shape. The message begins with `op` and
-/// calls x `what`, for example "cross_entropy: expected targets of int64 (3,), got float32 (2,)".
+Tensor empty_like(const Tensor& x);  ///< returns an uninitialised tensor of x's shape and dtype
+/// Throws Error unless x is defined and has this dtype and shape. If `op` is "cross_entropy" and
+/// `what` is "targets", the message is, for example,
+///   cross_entropy: expected targets of int64 (3,), got float32 (2,)
 void check_tensor(const char* op, const char* what, const Tensor& x, Dtype dtype,
                   const Shape& shape);
 }  // namespace core

@@ -7,23 +7,24 @@
 
 namespace gradus {
 
-/// A log in the format of TensorBoard: a file of records. The first record contains the format's
-/// version, and each later record contains values of one step. Records stay in memory until
-/// flush().
+/// A log file for TensorBoard: a sequence of records. The first record contains the version of the
+/// format, and each later record contains values of one step. Records stay in memory until flush().
 class EventLog {
  public:
-  /// The name to give the file: TensorBoard reads only files whose names contain "tfevents".
+  /// The file name to use. TensorBoard reads only files whose names contain "tfevents".
   static constexpr const char* file_name = "events.out.tfevents.gradus";
-  /// `path` is the path of the file, such as FOLDER/file_name. flush() writes to it.
+  /// Makes a log for the file at `path`, for example FOLDER/file_name. Accesses no file.
   explicit EventLog(std::string path) : path_(std::move(path)) {}
 
-  /// Prepares the file for a run that is resumed at `step`: removes the first record that is after
-  /// `step` or damaged, and all later records. A missing file is accepted. Throws Error on failure.
+  /// Prepares the file for a run that resumes at `step`: truncates it before the first record that
+  /// is damaged or belongs to a later step. Does nothing if the file is missing. Throws Error on
+  /// failure.
   void cut_after(int64_t step) const;
-  /// Adds the values of a training step as step/loss, step/lr and step/grad_norm.
+  /// Adds a record of a training step: its loss, learning rate and gradient norm, with the tags
+  /// step/loss, step/lr and step/grad_norm.
   void add(const StepLog::Row& row);
-  /// Adds the losses of an estimate as estimate/train and estimate/validation, and each other score
-  /// as estimate/NAME.
+  /// Adds a record of an evaluation: the training and validation losses, with the tags
+  /// estimate/train and estimate/validation, and the other scores, with tags estimate/NAME.
   void add(const LossLog::Row& row);
   /// Appends the records added since the last flush() to the file, and syncs the file to disk.
   /// Throws Error on failure.

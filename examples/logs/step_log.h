@@ -7,9 +7,9 @@
 
 namespace gradus {
 
-/// The loss curve of any number of steps, in bounded memory. The steps, numbered from 1, are split
-/// into at most 2,000 groups of equal size, a power of two that grows with the run. Only sums over
-/// groups are stored.
+/// The loss curve of a run of any length, in bounded memory. Steps, numbered from 1, are split into
+/// groups of equal size, and only the sums over each group are stored. The size is a power of two
+/// that grows with the run, so that there are at most 2,000 groups.
 class LossCurve {
  public:
   void add(int64_t step, double loss);
@@ -35,11 +35,12 @@ class StepLog {
   };
   explicit StepLog(std::string path) : path_(std::move(path)) {}
 
-  /// Prepares the file for a run that is resumed at `step`: removes the rows after `step`, and a
-  /// truncated last row. Leaves a file unchanged that is missing or cannot be read. Accepts a file
-  /// that contains only the header or, at step 0, only the start of the header. Otherwise throws
-  /// Error if the first line is not the header, if a row up to `step` does not begin with a step
-  /// number, if the last row is before `step`, or if the file cannot be written.
+  /// Prepares the file for a run that resumes at `step`: removes the rows after `step` and a
+  /// truncated last row, and adds the other rows to curve(). Does nothing if the file is missing or
+  /// cannot be read. Throws Error if the first line is not the header, if a row up to `step` does
+  /// not begin with a step number, if the last row is before `step`, or if the file cannot be
+  /// written. A file without rows is accepted if it consists of the header or, at step 0, of the
+  /// beginning of the header.
   void cut_after(int64_t step);
   void add(const Row& row);
   /// Returns the losses of all steps, including those of rows that cut_after kept in the file.

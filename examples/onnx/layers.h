@@ -1,7 +1,7 @@
 #pragma once
-// The forward pass of layers in evaluation mode, as nodes of an ONNX graph. A fused op becomes one
-// node if ONNX has the operator (Conv, LayerNormalization), and otherwise the nodes of its composed
-// form.
+// Functions that add the forward pass of layers, in evaluation mode, to an ONNX graph and return
+// the output. A fused op becomes one node if ONNX has the operator (Conv, LayerNormalization), and
+// otherwise several nodes that compute the same.
 
 #include "examples/onnx/graph.h"
 #include "gradus/nn/convolution.h"
@@ -12,10 +12,10 @@ namespace gradus {
 /// Information about the tokens of a batch of sequences, for attention.
 struct OnnxTokens {
   OnnxValue positions;  ///< (T) int64: 0, 1, ..., T - 1; needed by causal or rotary attention
-  OnnxValue mask = {};  ///< bool, broadcasts to (B, heads, T, T); true where a query sees a key
+  OnnxValue mask = {};  ///< bool, broadcasts to (B, heads, T, T); true where attention is allowed
 };
 
-/// Returns 0, 1, ..., T - 1 for `ids` (B, T).
+/// Returns the positions 0, 1, ..., T - 1 for token ids (B, T).
 OnnxValue onnx_positions(OnnxGraph& g, const OnnxValue& ids);
 /// Adds nn::Linear followed by the activation.
 OnnxValue onnx_linear(OnnxGraph& g, const nn::Linear& layer, const OnnxValue& x,
@@ -26,13 +26,15 @@ OnnxValue onnx_activation(OnnxGraph& g, Activation activation, const OnnxValue& 
 OnnxValue onnx_norm(OnnxGraph& g, const nn::Norm& layer, const OnnxValue& x);
 /// Adds nn::Conv2d.
 OnnxValue onnx_conv(OnnxGraph& g, const nn::Conv2d& layer, const OnnxValue& x);
-/// Adds softmax(q k scale) v for q (..., Tq, D), k (..., D, Tk) and v (..., Tk, Dv). The bool
-/// `mask`, if not empty, is true where a query sees a key. The output for a query that sees no key
-/// is 0.
+/// Returns softmax(q k scale) v for q (..., Tq, D), k (..., D, Tk) and v (..., Tk, Dv). `mask`, a
+/// bool value or "" for none, is true where a query may attend to a key. If a query may attend to
+/// no key, its output is 0.
 OnnxValue onnx_attention(OnnxGraph& g, const std::vector<OnnxValue>& q_k_v, double scale,
                          const OnnxValue& mask = {});
-/// Adds nn::Block without a cache. first_values has the same meaning as in nn::MultiHeadAttention.
-/// If the block has token_shift, tokens.mask must be empty.
+/// Adds nn::Block without a key/value cache. If the block has token_shift, tokens.mask must be
+/// empty. If blocks after the first have a value_shortcut, `first_values` must point to one string
+/// for all blocks, empty at first: the first block stores its values there and the others read
+/// them.
 OnnxValue onnx_block(OnnxGraph& g, const nn::Block& block, const OnnxValue& x,
                      const OnnxTokens& tokens, OnnxValue* first_values = nullptr);
 

@@ -1,9 +1,10 @@
 #pragma once
-// Exports models to ONNX. Each function returns a model's forward pass in evaluation mode as the
-// bytes of an ONNX file: standard operators of opset 17, float32, with dynamic batch sizes and text
-// lengths. Weights keep their names from the state dict. The comments below give the names of
-// inputs and outputs: inputs -> outputs. All functions throw Error, naming the weight or layer, if
-// a weight is not float32, a layer has a low-rank update, or the weights exceed 2 GB.
+// Exports models to ONNX. Each function returns the bytes of an ONNX file with the forward pass of
+// a model in evaluation mode. The file uses float32 and standard operators of opset 17. Batch sizes
+// and text lengths are dynamic. Weights keep their names from the state dict. The comments give the
+// names and shapes of inputs and outputs: inputs -> outputs. All functions throw Error, naming the
+// weight or layer, if a weight is not float32, a layer has a low-rank update, or the weights exceed
+// 2 GB.
 
 #include <string>
 
@@ -18,32 +19,39 @@
 
 namespace gradus {
 
-/// ids (batch, length) int64 -> logits (batch, length, vocab). There is no key/value cache, so each
-/// generated token costs a pass over all tokens before it.
+/// Exports a GPT: ids (batch, length) int64 -> logits (batch, length, vocab). The graph has no
+/// key/value cache, so generating a token costs a pass over all tokens before it.
 std::string to_onnx(const models::GPT& model);
-/// ids and segments (batch, length) int64, mask (batch, length) bool, true for real tokens ->
-/// hidden (batch, length, dim), word_logits (batch, length, vocab), next_logits (batch, 2).
+/// Exports a Bert. Inputs: ids and segments (batch, length) int64, and mask (batch, length) bool,
+/// true for real tokens and false for padding. Outputs: hidden (batch, length, dim), word_logits
+/// (batch, length, vocab) and next_logits (batch, 2).
 std::string to_onnx(const models::Bert& model);
-/// ids, segments and mask as for Bert -> logits (batch, classes), or (batch, length, classes) for a
-/// classifier of tokens.
+/// Exports a BertClassifier. Inputs: ids and segments (batch, length) int64, and mask (batch,
+/// length) bool, true for real tokens. Output: logits (batch, classes) or, for a classifier of
+/// tokens, (batch, length, classes).
 std::string to_onnx(const models::BertClassifier& model);
 ///@{
-/// images (batch, channels, image, image) with values from 0 to 1 -> logits (batch, classes) or,
-/// without a head, features (batch, feature_size). The graph normalises the images by `stats`,
-/// unless `stats` is empty. Throws Error if `stats` is for another number of channels.
+/// Exports an image classifier: images (batch, channels, side, side) with values from 0 to 1 ->
+/// logits (batch, classes) or, without a head, features (batch, feature_size). The graph normalises
+/// the images by `stats`, unless `stats` is empty. Throws Error if `stats` is for another number of
+/// channels.
 std::string to_onnx(const models::ViT& model, const models::ChannelStats& stats = {});
 std::string to_onnx(const models::CNNAttention& model, const models::ChannelStats& stats = {});
 ///@}
-/// images (images, channels, image, image), ids (texts, length) int64, and lengths (texts) int64,
-/// the numbers of tokens without padding -> image_features (images, shared) and text_features
-/// (texts, shared), with rows of norm 1, and similarity (images, texts), scaled as by
-/// CLIP::similarity(). `stats` has the same meaning as for ViT.
+/// Exports a CLIP. Inputs: images (N, channels, side, side) with values from 0 to 1, ids (M,
+/// length) int64, and lengths (M) int64, the number of real tokens of each text. Outputs:
+/// image_features (N, shared) and text_features (M, shared), with rows of norm 1, and similarity
+/// (N, M), scaled as in CLIP::similarity(). The graph normalises the images by `stats`, unless
+/// `stats` is empty. Throws Error if `stats` is for another number of channels.
 std::string to_onnx(const models::CLIP& model, const models::ChannelStats& stats = {});
-/// Only the encoder: images (batch, channels, image, image) -> annotations (batch, positions,
-/// features), and state, the decoder's initial state: (batch, hidden) or, for LSTM, h and c side by
-/// side, (batch, 2 hidden). `stats` has the same meaning as for ViT.
+/// Exports the encoder of a Captioner, without the decoder: images (batch, channels, side, side)
+/// with values from 0 to 1 -> annotations (batch, positions, features) and state, the initial state
+/// of the decoder. The state is (batch, hidden) or, for an LSTM, the concatenation of h and c
+/// (batch, 2 hidden). The graph normalises the images by `stats`, unless `stats` is empty. Throws
+/// Error if `stats` is for another number of channels.
 std::string to_onnx(const models::Captioner& model, const models::ChannelStats& stats = {});
-/// images (batch, height, width) with values from 0 to 1 -> logits (batch, classes).
+/// Exports a DigitNet: images (batch, height, width) with values from 0 to 1 -> logits (batch,
+/// classes).
 std::string to_onnx(const DigitNet& model);
 
 }  // namespace gradus

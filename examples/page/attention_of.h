@@ -11,8 +11,9 @@
 
 namespace gradus {
 
-/// A model's attention weights for a text. For a translator, `translation` is the target, decoded
-/// from its tokens: question.target or, if that is empty, the model's own translation.
+/// The attention weights of a model for a text. For a translator, `translation` is the target text
+/// to which the weights belong, decoded from its tokens. The target is Question::target or, if that
+/// is empty, the model's own translation. For other models, `translation` is empty.
 struct AttentionOf {
   std::vector<AttentionGroup> groups;
   std::string translation = {};
@@ -32,8 +33,8 @@ AttentionOf attention_of(const models::RNNTranslator& model, const models::Token
                          const Question& question);
 ///@}
 
-/// Returns the tokens of `text`. Throws Error if there are no tokens or more than `most`. The
-/// message begins with `name`, the name of the text, for example "target".
+/// Returns the tokens of `text`. Throws Error if there are none or more than `most`. The message
+/// begins with `name`, which tells the user which text is meant, for example "target".
 std::vector<int64_t> encoded(const models::Tokenizer& tokens, const std::string& name,
                              const std::string& text, int64_t most);
 

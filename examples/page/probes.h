@@ -1,9 +1,9 @@
 #pragma once
-// Computes the answers, as JSON, to the questions that the reader of a run's page asks about the
-// model:
+// Answers the questions that the reader of a run's web page asks about a model. An answer is a JSON
+// object:
 //   {"kind": "text", "text", "target", "translation", "groups": attention_json(), "next", "lens"}
 //   {"kind": "images", "shape", "classes", "accuracy", "count", "first", "mistakes"}
-// Only the answer for a GPT contains "next" and "lens".
+// Only the answers of a GPT contain "next" and "lens".
 
 #include <string>
 #include <vector>
@@ -16,24 +16,27 @@ namespace gradus {
 /// Returns the hidden states of a GPT for ids (B, T): the embedded tokens, followed by the output
 /// of each block. Each is (B, T, dim).
 std::vector<Tensor> hidden_states(const models::GPT& model, const Tensor& ids);
-/// Returns the next-token logits (B, T, vocab) for a hidden state (B, T, dim), as if it were the
-/// output of the last block. `ids` (B, T) are the tokens.
+/// Returns the next-token logits (B, T, vocab) that the model would compute if `hidden` (B, T, dim)
+/// were the output of its last block. `ids` (B, T) are the input tokens.
 Tensor logits_of(const models::GPT& model, const Tensor& hidden, const Tensor& ids);
 
-/// Returns the answer about a text: the attention weights; "next", the next-token logits after
-/// token q.at; and "lens". The lens gives, for each of the last 24 tokens, the most likely next
-/// token and its probability, according to the embedding and to the output of each block ("logit
-/// lens", nostalgebraist 2020). Throws the errors of expect_short() and attention_of(), and Error
-/// unless q.at is -1 or the index of a token.
+/// Returns the answer of a GPT about q.text, as JSON. It contains the attention weights and "next",
+/// the next-token logits after token q.at (-1: after the last token). It also contains "lens": for
+/// each of the last 24 tokens, the most likely next token and its probability, computed from the
+/// embedding and from the output of each block ("logit lens", nostalgebraist 2020). Throws Error
+/// unless q.at is -1 or the index of a token. Also throws the errors of expect_short() and
+/// attention_of().
 std::string probe(const models::GPT& model, const models::Tokenizer& tokens, const Question& q);
-/// Returns the answer about a text without "next" and "lens".
+/// Returns the answer about q.text as JSON, with these attention weights but without the fields
+/// "next" and "lens".
 std::string probe(const Question& q, const AttentionOf& attention);
 /// Throws Error if `maps` attention maps of a text of `count` tokens have more than 2^22 weights in
-/// total. This keeps the JSON of the maps below about 20 MB; for long texts the JSON could take
-/// gigabytes.
+/// total. This limits the JSON of the maps to about 20 MB. Without the limit, the JSON of a long
+/// text could take gigabytes.
 void expect_short(int64_t count, int64_t maps);
-/// Returns the answer for a model other than a GPT. Throws the errors of attention_of(), and those
-/// of expect_short() about the text and, for a translator, about the target or translation.
+/// Returns the answer of a model other than a GPT about q.text, as JSON. Throws the errors of
+/// attention_of(). Also throws Error, by expect_short(), if the text or, for a translator, the
+/// target or translation is too long.
 template <class Model>
 std::string probe(const Model& model, const models::Tokenizer& tokens, const Question& q) {
   constexpr bool translates = requires { model.config.target_vocab; };
@@ -46,13 +49,14 @@ std::string probe(const Model& model, const models::Tokenizer& tokens, const Que
   return probe(q, attention);
 }
 
-/// Images (n, C, H, W) with values from 0 to 1, their true labels (n), a classifier's logits
-/// (n, classes) and its attention maps (n, h, w). Only the maps may be undefined. The answer that
-/// probe() returns shows the first images and the most confident mistakes.
+/// Results of an image classifier: images (n, C, H, W) with values from 0 to 1, true labels (n),
+/// logits (n, classes) and attention maps (n, h, w). `maps` may be undefined.
 struct Classified {
   Tensor images, labels, logits, maps;
   std::vector<std::string> class_names;
 };
+/// Returns the answer about these images as JSON: the accuracy, the first images, and the most
+/// confident mistakes.
 std::string probe(const Classified& classified);
 
 }  // namespace gradus

@@ -8,9 +8,8 @@ namespace gradus {
 struct Question {
   std::string text = {};  ///< the text to read; empty: the program chooses one
   std::string target =
-      {};           ///< for a translator: the target text; empty: the model's own translation
-  int64_t at = -1;  ///< for a language model: index of the token after which to show the
-                    ///< prediction; -1: the last
+      {};           ///< target text, for translators only; empty: the model's own translation
+  int64_t at = -1;  ///< show a GPT's prediction after the token with this index; -1: the last token
   int64_t run = 0;  ///< index of the run on a page of several runs
 };
 

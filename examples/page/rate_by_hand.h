@@ -5,12 +5,12 @@
 
 namespace gradus {
 
-/// Changes of the learning rate that the user made during training. From a given step on, the
-/// schedule's learning rate is multiplied by a factor. Checkpoints store the changes.
+/// The changes of the learning rate that the user made during training. Each change multiplies the
+/// learning rate of the schedule by a factor, from a given step on. Checkpoints store the changes.
 class RateByHand {
  public:
-  /// Sets the factor of the schedule's learning rate from step `step` on, up to the next change.
-  /// The previous factor no longer applies. Steps are numbered from 1.
+  /// Multiplies the learning rate of the schedule by `factor` from step `step` on, until the next
+  /// change. The factor replaces the previous one. Steps are numbered from 1.
   void change(int64_t step, double factor) { factors_[step] = factor; }
   /// Returns the factor at this step. Before the first change, the factor is 1.
   double factor(int64_t step) const {

@@ -1,6 +1,6 @@
 #pragma once
-// Serves a page about one or several runs: shows their data, answers its reader's questions about
-// the model, and may let the reader pause the run and change the learning rate.
+// Serves a web page about one or several runs. The page shows their data and answers questions
+// about the model. It may also let the reader pause the run and change its learning rate.
 
 #include <atomic>
 #include <chrono>
@@ -30,9 +30,9 @@ class RunPage {
     int64_t steps = 0;      ///< number of steps of the whole run; 0 if it is not training
     bool controls = false;  ///< whether the reader may pause the run and change the learning rate
   };
-  /// A change of the learning rate that the reader has asked for. It is made between two steps.
+  /// A request of the reader to change the learning rate.
   struct Rate {
-    int64_t step;   ///< the first step with this factor
+    int64_t step;   ///< first step to which the factor applies
     double factor;  ///< multiplies the learning rate of the schedule
   };
   using Probe = std::function<std::string(const Question&)>;
@@ -45,23 +45,25 @@ class RunPage {
   RunPage& operator=(const RunPage&) = delete;
   std::string address() const { return server_->address(); }
 
-  /// Answers the questions in the queue with probe(). While the run is paused after `step` steps,
-  /// waits until it continues or is interrupted(). If the run is not paused and `always` is false,
-  /// answers only while at most 0.2 seconds have been spent on the page or affordable(0.01) is
-  /// true. The other questions wait for later calls, for at most 10 seconds. Returns the changes of
-  /// the learning rate that the reader has asked for since the last call.
+  /// Answers the queued questions with probe(), and returns the changes of the learning rate that
+  /// the reader has requested since the last call. `step` is the number of steps done. While the
+  /// run is paused, waits until the reader resumes the run or interrupted() is true. If the run is
+  /// not paused and `always` is false, stops answering when the page has taken more than 0.2
+  /// seconds and more than 1% of the time (see affordable()). The remaining questions wait for
+  /// later calls, but at most 10 seconds.
   std::vector<Rate> answer(int64_t step, const Probe& probe, bool always = false);
   /// Returns how many seconds answer() has spent in pauses since the last call of this function.
   double paused_seconds() { return std::exchange(paused_seconds_, 0); }
-  /// Returns whether the time spent on the page is at most `share` of the time since this object
-  /// was made (pauses not counted).
+  /// Returns whether the page has taken at most the fraction `share` of the time since this object
+  /// was made, without pauses.
   bool affordable(double share) const;
-  /// Adds to the time that the training thread has spent on the page.
+  /// Adds `seconds` to the time that the page has taken on the training thread.
   void spent(double seconds) { spent_ += seconds; }
-  /// Sets the text that the page shows about changes of the learning rate, see RateByHand::text().
+  /// Sets the changes of the learning rate that the page shows, in the form of RateByHand::text().
   void set_rates(const std::string& rates);
-  /// Returns the page as one HTML text that contains all its data and `answer`, the answer to one
-  /// question as JSON. If `answer` is not JSON (for example ""), the page shows none.
+  /// Returns the page with all its data as one self-contained HTML text. The page also shows
+  /// `answer`, the answer to one question as JSON. If `answer` is not JSON, for example "", the
+  /// page shows no answer.
   std::string saved(const std::string& answer) const;
 
  private:
@@ -80,7 +82,7 @@ class RunPage {
 
   const Options o_;
   const std::vector<RunView*> views_;
-  mutable std::mutex mutex_;  // guards the members up to `closing_`
+  mutable std::mutex mutex_;  // guards the members below, up to closing_
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Asked>> asked_;
   std::vector<Rate> rates_;
@@ -92,8 +94,7 @@ class RunPage {
   std::atomic<bool> something_ = true;  // whether answer() has something to do
   const Clock::time_point start_ = Clock::now();
   double spent_ = 0, paused_seconds_ = 0, all_paused_ = 0;  // used only by the training thread
-  std::unique_ptr<PageServer> server_;                      // last, because its threads use the
-                                                            // other members
+  std::unique_ptr<PageServer> server_;                      // last: its threads use the others
 };
 
 }  // namespace gradus

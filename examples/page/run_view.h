@@ -11,9 +11,9 @@
 
 namespace gradus {
 
-/// The events of a run. Each is a JSON object: the row of a step, an estimate of the losses, a
-/// sample, or statistics of the layers. One thread adds events; several threads may read them. In
-/// long runs every second row is dropped, then every second of the remaining rows, and so on.
+/// The events of a run, as JSON objects. An event is the row of a step, an estimate of the losses,
+/// a sample of the model's output, or statistics of the layers. One thread adds events; several
+/// threads may read them. Whenever there are more than 60,000 rows, every second one is dropped.
 class RunView {
  public:
   /// Makes the view of a run in this folder, without reading it yet.
@@ -23,7 +23,7 @@ class RunView {
   /// missing files, incomplete lines, and lines without a step.
   void read(int64_t last);
   /// Reads the events again if the files have changed. If none of the files can be read any more,
-  /// keeps the events, and since() says so in "note".
+  /// keeps the events; the result of since() then contains a warning.
   void refresh();
 
   void add(const StepLog::Row& row);
@@ -31,19 +31,21 @@ class RunView {
   /// Adds a sample: text that the program has printed to show what the model can do. The text may
   /// contain any bytes.
   void add_sample(int64_t step, const std::string& text);
-  /// Adds statistics from LayerStatistics::take(), a JSON array.
+  /// Adds `layers`, statistics from LayerStatistics::take() in JSON.
   void add_layers(int64_t step, const std::string& layers);
   /// Appends to page.jsonl the samples and statistics added since the last flush. Throws Error on
   /// failure.
   void flush();
-  /// Drops from page.jsonl the samples and statistics that read() left out. Call after read().
+  /// Removes from page.jsonl the samples and statistics that read() left out. Must be called after
+  /// read(). Throws Error on failure.
   void rewrite() const;
 
-  /// Returns a page of at most `most` events as JSON {"name", "note", "more", "generation", "next",
-  /// "events"}. `cursor` is "GENERATION:INDEX", the "next" of the previous page. The generation
-  /// changes when events are replaced or renumbered: a cursor of another generation, like "", starts
-  /// at the first event. "name" is the folder, "note" a warning from refresh() or "", and "more"
-  /// tells whether further events follow.
+  /// Returns up to `most` events as JSON: {"name", "note", "more", "generation", "next", "events"}.
+  /// The field "name" is the folder, "note" is a warning from refresh() or "", and "more" tells
+  /// whether more events follow. `cursor` tells where to begin: "" means the first event, and the
+  /// "next" of one call continues where that call ended. A cursor is "GENERATION:INDEX". The
+  /// generation changes when events are replaced or renumbered. A cursor of another generation then
+  /// means the first event.
   std::string since(const std::string& cursor, size_t most) const;
 
  private:

@@ -14,10 +14,10 @@ struct Reply {
   std::string type = "application/json";
 };
 
-/// Serves one page on 127.0.0.1, with separate threads at the system's lowest priority. Refuses
-/// requests that have a Range header, whose Host is not 127.0.0.1 or localhost with this port, or
-/// whose Origin is another site. Without the last two checks, another site's page could reach this
-/// server through the user's browser.
+/// Serves one page on 127.0.0.1, in threads of the system's lowest priority. Refuses a request if
+/// it has a Range header, if its Host is not 127.0.0.1 or localhost with this port, or if its
+/// Origin is another site. The checks of Host and Origin keep other sites from reaching this server
+/// through the user's browser.
 class PageServer {
  public:
   /// Returns the reply to a request. For a GET request, `path` is "/" or "/data", and `argument` is

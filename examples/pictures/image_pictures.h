@@ -16,18 +16,20 @@ namespace gradus {
 /// Entry (i, j) is the number of images of class i that were classified as j.
 Tensor confusion_matrix(const Tensor& labels, const Tensor& predicted, int64_t classes);
 
-/// Returns a heat map of the counts, each divided by the sum of its row. Values from the largest
-/// off-diagonal one upwards are black. If that is 0, only the value 1 is black.
+/// Returns a heat map of a confusion matrix, with each count divided by the sum of its row. The
+/// largest off-diagonal value, and all values above it, are black. If all off-diagonal values are
+/// 0, only the value 1 is black.
 HeatMap confusion_map(std::string path, const Tensor& counts,
                       const std::vector<std::string>& class_names);
 
-/// Returns the first two principal components of features (N, D): (N, 2) float64, by power
-/// iteration. For constant features they are 0.
+/// Returns the projections of features (N, D) on their first two principal components: (N, 2)
+/// float64. Uses power iteration. If all rows are equal, the result is 0.
 Tensor principal_plane(const Tensor& features);
 
-/// Returns a scatter plot of principal_plane(features) with one series per class that occurs in
-/// labels, (N) int64. A class of drawn shapes (see shapes.h) is marked by its shape in its colour.
-/// A class whose name is one character, one terminal column wide, is marked by that character.
+/// Returns a scatter plot of principal_plane(features), with one series per class that occurs in
+/// `labels`, (N) int64. If a class is a drawn shape (see shapes.h), its points have that shape and
+/// colour. If the name of a class is a single character, one terminal column wide, its points are
+/// drawn as that character.
 Picture embedding_plane(std::string path, const Tensor& features, const Tensor& labels,
                         const std::vector<std::string>& class_names);
 

@@ -19,15 +19,15 @@ enum class Stroke {
   faint    ///< thin
 };
 
-/// A curve or a cloud of points: its name in the legend, and its points (x, y).
+/// A curve or, with Picture::clouds, a cloud of points (x, y). The legend shows `name`.
 struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points;
   Stroke stroke = Stroke::solid;
   std::string colour = {};  ///< "#rrggbb"; default: the next of ten colours
-  /// For a cloud: "circle", "square", "triangle", "diamond", "cross", or a character to draw at
-  /// each point. Default, by position in Picture::series: a circle for the first ten, a square for
-  /// the next ten, then a triangle, a diamond, and a circle again.
+  /// The symbol for the points of a cloud: "circle", "square", "triangle", "diamond", "cross", or a
+  /// character. The default depends on the position in Picture::series: a circle for the first ten
+  /// series, a square for the next ten, then a triangle, a diamond, and a circle again.
   std::string mark = {};
   std::vector<std::string> labels = {};  ///< texts beside the points: one per point, or none
 };
@@ -36,7 +36,7 @@ struct Series {
 struct Picture {
   std::string path, title, x_label, y_label;
   std::vector<Series> series;
-  bool log_y = false;       ///< logarithmic y axis, without values <= 0; linear if all are <= 0
+  bool log_y = false;       ///< logarithmic y axis that omits values <= 0; linear if all are <= 0
   bool clouds = false;      ///< draw points without lines, and the legend at the side
   std::string ground = {};  ///< "#rrggbb", the background; default: white
 };
@@ -50,23 +50,25 @@ std::string draw_picture(const HeatMap& map);
 /// Writes the points of the curves as a CSV file with columns name, x, y. Throws Error on failure.
 void write_csv(const std::string& path, const Picture& picture);
 /// Draws the picture. If that fails, writes its values to NAME.csv instead of NAME.png. Returns a
-/// line to print: the file and, for a CSV file, why drawing failed. Throws the errors of
-/// check_heat_map, and Error if both fail.
+/// line to print: the path of the file and, for a CSV file, the reason why drawing failed. Throws
+/// the errors of check_heat_map, and Error if writing fails too.
 std::string draw_or_write(const Picture& picture);
 std::string draw_or_write(const HeatMap& map);
-/// Draws the images or, if that fails, writes them without text. Returns a line to print. Throws
-/// the errors of check_tiles, and Error if both fail.
+/// Draws the images with their text. If that fails, writes the images without text. Returns a line
+/// to print: the path of the file and, if drawing failed, the reason. Throws the errors of
+/// check_tiles, and Error if writing fails too.
 std::string draw_or_write(const Tiles& tiles);
 
-/// Draws pictures in the background, one at a time and, until finish(), at most one every ten
-/// seconds, so as not to slow down training.
+/// Draws pictures in the background, so that training does not wait. Draws one picture at a time
+/// and, until finish(), starts at most one every ten seconds.
 class BackgroundPlot {
  public:
-  /// Starts drawing the picture if none is being drawn and the last drawing started at least ten
-  /// seconds ago. Otherwise keeps the picture for finish(), and the next call replaces it.
+  /// Starts drawing the picture if no other is being drawn and the last drawing started at least
+  /// ten seconds ago. Otherwise keeps the picture for finish(). The next call of draw() replaces a
+  /// picture that was kept.
   void draw(Picture picture);
-  /// Draws the picture that draw() has kept, if any, and waits until no drawing runs. Returns ""
-  /// or, if the last drawing failed, the reason.
+  /// Draws the picture that draw() has kept, if any, and waits until all drawing has ended. Returns
+  /// "" or, if the last drawing failed, the reason.
   std::string finish();
 
  private:

@@ -11,7 +11,7 @@ namespace gradus {
 /// A line of text under each image.
 struct TileLine {
   std::string name = {};                ///< shown at the left of each row of images
-  std::vector<std::string> texts = {};  ///< one per image; those that do not fit are shortened
+  std::vector<std::string> texts = {};  ///< one per image; shortened if it does not fit
 };
 
 /// Images of one size, magnified and laid out row by row.

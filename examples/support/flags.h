@@ -11,54 +11,56 @@
 
 namespace gradus {
 
-/// Command-line flags. Each is declared once with its meaning, default and limits. The declaration
-/// is used to parse the command line, to print --help and, in groups with `stored`, to store the
-/// flag's value in a checkpoint. A flag's default is the value of its variable at the declaration.
-/// Names include the dashes, for example "--min-lr". The variables must outlive this object.
+/// Command-line flags. Each flag is declared once, with its meaning, default and limits. The
+/// declaration serves to parse the command line and to print --help. Checkpoints store the values
+/// of the flags in groups that are declared as `stored`. The default of a flag is the value that
+/// its variable has at the declaration. Names include the dashes, for example "--min-lr". The
+/// variables must outlive this object.
 class Flags {
  public:
-  /// Starts without flags. `about` is the first lines of --help.
+  /// Makes an object without flags. `about` is the first lines of --help.
   explicit Flags(std::string about) : about_(std::move(about)) {}
 
-  /// Starts a group of flags under a heading of --help. If `stored` is true, checkpoints store the
-  /// flags of the group.
+  /// Starts a group, to which the flags declared next belong. `title` is its heading in --help. If
+  /// `stored` is true, checkpoints store the flags of the group.
   void group(std::string title, bool stored = false);
-  /// Declares an int64_t or a double with inclusive limits. In --help, `default_shown`, if not
-  /// empty, replaces the variable's value.
+  /// Declares a flag for a number (int64_t or double) from `least` to `most`, inclusive. --help
+  /// shows the default as `default_shown` or, if that is empty, as the value of the variable.
   template <class Number>
   void add(const std::string& name, Number& value, double least, double most,
            const std::string& meaning, const std::string& default_shown = "") {
     add({key_of(name), meaning, &value, least, most}, kind_of(&value), default_shown);
   }
-  /// Declares a seed (a uint64_t of any value) or a switch (a bool). The flag sets the switch to
-  /// true. A switch that is already true is declared as --no-NAME instead, which sets it to false.
+  /// Declares a flag for a seed (a uint64_t of any value) or a switch (a bool). The flag of a
+  /// switch sets the variable to true. If the variable is already true, the flag is called
+  /// --no-NAME instead and sets the variable to false.
   template <class T>
   void add(const std::string& name, T& value, const std::string& meaning) {
     add({key_of(name), meaning, &value}, kind_of(&value), "");
   }
-  /// Declares a number from 0 to `most`. If the flag is given without a number, the value becomes
-  /// `when_left_out`. Without the flag, the value is unchanged. --help shows `kind` in place of the
-  /// number.
+  /// Declares a flag for a number from 0 to `most` that may be left out: a flag without a number
+  /// sets the variable to `when_left_out`. --help shows [`kind`] in place of the number.
   void add_optional(const std::string& name, int64_t& value, int64_t when_left_out, double most,
                     const std::string& kind, const std::string& meaning);
-  /// Declares a choice among the `names` of an enum's values.
+  /// Declares a flag for an enum. `names` are the names of its values, in order.
   template <class Enum>
   void add(const std::string& name, Enum& value, std::vector<std::string> names,
            const std::string& meaning) {
     models::Fields fields;
     add(fields.add(key_of(name), value, std::move(names), meaning), "NAME", "");
   }
-  /// Declares a text. --help calls its value `kind`. If `kind` is "FILE" or "DIR", an empty value
-  /// on the command line is an error.
+  /// Declares a flag for a text. --help shows `kind` in place of the text. If `kind` is "FILE" or
+  /// "DIR", an empty text on the command line is an error.
   void add(const std::string& name, std::string& value, const std::string& kind,
            const std::string& meaning, const std::string& default_shown = "");
-  /// Declares all fields of a configuration except those in `except`. For example, "layers" becomes
-  /// --layers, and "tie", a switch that is on by default, becomes --no-tie.
+  /// Declares a flag for each field of a configuration, except those in `except`. For example, the
+  /// field "layers" becomes --layers. The field "tie", a switch that is on by default, becomes
+  /// --no-tie.
   void add(const models::Fields& fields, const std::vector<std::string>& except = {});
-  /// Declares any number of positional arguments.
+  /// Allows any number of positional arguments, which parse() stores in `texts`.
   void rest(std::vector<std::string>& texts) { rest_ = &texts; }
-  /// Marks flags that checkpoints of earlier versions lack, by names such as "--min-lr". If a
-  /// checkpoint lacks one of them, restore() sets it to its default.
+  /// Marks flags that checkpoints of earlier versions do not contain, for example "--min-lr". If
+  /// such a flag is missing from a checkpoint, restore() sets it to its default.
   void added_later(const std::vector<std::string>& names);
 
   /// Reads the command line. If it contains --help, prints the help to stdout and returns false. If
@@ -66,12 +68,12 @@ class Flags {
   /// flag that is unknown or lacks its value, on a value that is invalid or begins with "--", and
   /// on a positional argument unless rest() was called.
   bool parse(int argc, char** argv);
-  /// Reads the flags declared so far and ignores all others, including --help. For programs that
-  /// declare further flags depending on the values of these. Throws the errors of parse() about
-  /// values.
+  /// Reads the flags declared so far and ignores all other arguments, including --help. Use it if
+  /// the values of these flags decide which further flags to declare. Throws the errors of parse()
+  /// about values.
   void parse_known(int argc, char** argv);
-  /// Returns whether the flag is on the command line. If a switch was declared as --no-NAME,
-  /// `name` is that name.
+  /// Returns whether the flag `name` is on the command line. The name of a switch that is on by
+  /// default is --no-NAME.
   bool given(const std::string& name) const;
   std::string help() const;
 
@@ -80,14 +82,17 @@ class Flags {
   /// Returns the stored flags as a JSON object. For example, "--min-lr" has the key "min_lr".
   std::string to_json() const;
   /// Sets the stored flags from `json`, a result of to_json() that was read from the file `where`.
-  /// Throws Error, naming the file and the flag, if a flag is missing (except flags of
-  /// added_later()), unknown, of another type, or outside its limits. Flags in `may_change` keep
-  /// their values from the command line. Also throws Error if the command line gives any other flag
-  /// another value than the file. Returns the changes, for example "--lr from 0.001 to 0.0005".
+  /// Flags in `may_change` keep the values that the command line gives them. Returns these changes,
+  /// for example "--lr from 0.001 to 0.0005". Throws Error, naming the file and the flag, if a flag
+  /// is missing (unless added_later() names it), unknown, of another type, or outside its limits.
+  /// Also throws Error if the command line gives a flag that is not in `may_change` another value
+  /// than the file.
   std::vector<std::string> restore(const std::string& json, const std::string& where,
                                    const std::vector<std::string>& may_change);
-  /// Calls read(), which sets the flags' variables from the file `where`. Treats flags on the
-  /// command line as restore() does, and returns the changes.
+  /// Calls read(), which must set the variables of flags from the file `where`. Flags in
+  /// `may_change` keep the values that the command line gives them. Returns these changes, as
+  /// restore() does. Throws Error if the command line gives any other flag another value than the
+  /// file.
   std::vector<std::string> adopt(const std::function<void()>& read, const std::string& where,
                                  const std::vector<std::string>& may_change);
 
@@ -110,13 +115,13 @@ class Flags {
   static std::string kind_of(const models::Choice&) { return "NAME"; }
   void add(models::Field field, const std::string& kind, const std::string& default_shown);
   bool read_command_line(int argc, char** argv, bool known_only);
-  /// Throws Error if there are arguments that were not read. The message suggests a known flag if
-  /// its name is similar to that of the first unread flag.
+  /// Throws Error if `unread`, the arguments that match no declaration, is not empty. If the first
+  /// unknown flag resembles a known flag, the message suggests that flag.
   void expect_none(const std::vector<std::string>& unread) const;
   models::Fields stored() const;
-  /// Checks whether a value from a file has replaced `typed_value`, the value on the command line.
-  /// If so, restores `typed_value` if the flag is in `may_change`, and otherwise throws Error.
-  /// Returns whether it restored the value.
+  /// Returns false if the flag was not given or still has `typed_value`, its value on the command
+  /// line. Otherwise a file has changed the value: sets `typed_value` again and returns true if the
+  /// flag is in `may_change`, and throws Error if it is not.
   static bool enforce(const Flag& flag, const std::string& typed_value, const std::string& where,
                       const std::vector<std::string>& may_change);
 

@@ -21,17 +21,17 @@ Tensor read_picture(const std::string& path, int64_t size, int64_t channels);
 /// A model that describes pictures.
 struct PictureReader {
   int64_t size, channels;  ///< size and channels of the model's input
-  models::ImageInfo info;  ///< from the model's folder
-  /// Returns the text to print after the name of the file, for a picture (1, channels, size, size)
-  /// that is normalised by `info`.
+  models::ImageInfo info;  ///< normalisation and names of the classes, from the model's folder
+  /// Returns a description of `picture` (1, channels, size, size), which is normalised by `info`.
+  /// The description is printed directly after the name of the file.
   std::function<std::string(const Tensor& picture)> say;
 };
 
-/// The main function of a program that describes pictures. Parses the command line (`flags`,
-/// --model DIR with default `folder`, --threads, --precision, PNG files), reads all files, and
-/// prints for each file its name, followed by the result of load(DIR).say(). Returns the exit
-/// status. Throws the errors of Flags::parse, `load` and read_picture, and Error if no file is
-/// given or if the number of channels in `info` is not that of the model.
+/// The main function of a program that describes PNG files. Parses the command line, which consists
+/// of `flags`, --model DIR (default: `folder`), --threads, --precision and PNG files. Calls
+/// load(DIR), reads all files, and prints the name of each file followed by its description.
+/// Returns the exit status. Throws the errors of Flags::parse, `load` and read_picture. Also throws
+/// Error if no file is given, or if `info` is for another number of channels than the model.
 int read_pictures(int argc, char** argv, Flags& flags, std::string folder,
                   const std::function<PictureReader(const std::string& dir)>& load);
 

@@ -14,21 +14,21 @@ namespace gradus {
 
 struct TokenizerOptions {
   std::string name = "char";  ///< "char", "word", "bpe", or a folder with a tokenizer
-  int64_t vocab = 4096;       ///< bpe: maximum vocabulary size; word: maximum number of words, to
-                              ///< which special tokens are added
+  /// For bpe: maximum vocabulary size. For word: maximum number of words, without special tokens.
+  int64_t vocab = 4096;
 
-  /// Returns "" if `name` is a kind of tokenizer to build ("char", "word" or "bpe"), and otherwise
-  /// `name`, the path of a folder. Throws Error if that path does not exist.
+  /// Returns "" if `name` is "char", "word" or "bpe", and otherwise `name`, the path of a folder.
+  /// Throws Error if that path does not exist.
   std::string folder() const;
 };
 
 /// Declares --tokenizer char|word|bpe|DIR and --vocab.
 void add_tokenizer_flags(Flags& flags, TokenizerOptions& options);
 
-/// Loads the tokenizer from the folder `begins_with` or, if that is empty, from the folder that the
-/// options name. If neither names a folder, builds a tokenizer of the options' kind from `text`,
-/// with the given special tokens. Throws Error if the folder does not exist or contains no valid
-/// tokenizer, or if no tokenizer can be built from `text`.
+/// Loads the tokenizer from the folder `begins_with` or, if that is empty, from options.folder().
+/// If both are empty, builds a tokenizer of the kind options.name from `text`, with the given
+/// special tokens. Throws Error if the folder does not exist or contains no valid tokenizer, or if
+/// no tokenizer can be built from `text`.
 std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& options,
                                                   const std::string& begins_with,
                                                   const std::string& text,
@@ -39,9 +39,9 @@ std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& option
 /// models often round their vocabulary size up.
 std::unique_ptr<models::Tokenizer> load_tokenizer_for(const std::string& folder, int64_t vocab);
 
-/// Returns the vocabulary size for a Model: that of the tokenizer or, if larger, that of the model
-/// in the folder `begins_with`, from whose weights the Model starts. If `begins_with` is empty or
-/// has no config.json, returns the size of the tokenizer's vocabulary.
+/// Returns the vocabulary size for a new Model: that of the tokenizer or, if larger, that of the
+/// model in the folder `begins_with`, whose weights the new Model will load. If `begins_with` is
+/// empty or the folder has no config.json, returns the vocabulary size of the tokenizer.
 template <class Model>
 int64_t vocab_for(const std::string& begins_with, const models::Tokenizer& tokenizer) {
   const int64_t vocab = tokenizer.vocab_size();
@@ -54,9 +54,9 @@ int64_t vocab_for(const std::string& begins_with, const models::Tokenizer& token
 std::vector<std::string> token_texts(const models::Tokenizer& tokenizer,
                                      const std::vector<int64_t>& ids);
 
-/// Decodes tokens one at a time. The concatenation of the pieces that add() returns is the decoded
-/// text, but in a long text a WordTokenizer may put a space on the wrong side of a quote, because
-/// only the last few hundred tokens are kept. A piece may end inside a UTF-8 character.
+/// Decodes tokens one at a time. The pieces that add() returns, joined, are the decoded text. A
+/// piece may end inside a UTF-8 character. Only the last few hundred tokens are kept, so a
+/// WordTokenizer may put a space on the wrong side of a quote in a long text.
 class TokenText {
  public:
   /// Starts with an empty text. The tokenizer must outlive this object.

@@ -29,9 +29,9 @@ class CaptionTask : public ImageTask {
   std::vector<std::string> captions(Split part, const Tensor& ids) const;
   /// Returns the captions of images `ids` (B) of a split, as tokens.
   models::TextBatch texts(Split part, const Tensor& ids) const;
-  /// Returns the ids of a split's images, in order, in batches of `count`. No two images of a batch
-  /// share a true caption: an image with a caption that is already in the batch is skipped. An
-  /// incomplete batch is dropped unless it is the only one.
+  /// Returns the ids of a split's images, in order, in batches of `count`. Two images of a batch
+  /// never share a true caption: an image that shares one with an earlier image of the batch is
+  /// skipped. An incomplete last batch is dropped, unless it is the only batch.
   std::vector<Tensor> all_different(Split part, int64_t count) const;
 
   /// Returns `config` with `vocab` set to the tokenizer's vocabulary size. Throws Error if a

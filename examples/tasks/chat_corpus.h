@@ -18,11 +18,12 @@ class ChatCorpus : public TokenSource {
  public:
   /// Returns whether `path` names a file of JSON lines, that is, ends with ".jsonl".
   static bool reads(const std::string& path) { return path.ends_with(".jsonl"); }
-  /// Loads the tokenizer from the folder `begins_with` or, if that is "", from the folder that the
-  /// options name. If there is no folder, builds the tokenizer from the text of all conversations.
-  /// `form` is the name of a chat template; if it is "", models::find_chat_template chooses one.
-  /// Throws Error if options.on_disk is true, if a file is missing or malformed, if the tokenizer
-  /// rejects a text, or if a split has no conversation with an answer that fits the context.
+  /// Reads the conversations. Loads the tokenizer from the folder `begins_with` or, if that is "",
+  /// from options.tokenizer.folder(). If both are "", builds the tokenizer from the text of all
+  /// conversations. `form` is the name of a chat template; if it is "", models::find_chat_template
+  /// chooses one. Throws Error if options.on_disk is true, if a file is missing or malformed, if
+  /// the tokenizer rejects a text, or if a split has no conversation with an answer that fits the
+  /// context.
   ChatCorpus(const CorpusOptions& options, const std::string& begins_with, const std::string& form,
              int64_t context);
 
@@ -38,8 +39,9 @@ class ChatCorpus : public TokenSource {
   int64_t validation_inputs() const override { return validation_->num_rows() * context_; }
   models::PackedBatch validation_batch(int64_t i) const override { return validation_->rows(i, 1); }
   double bytes(const Tensor& targets) const override;
-  /// Returns, as tokens, the first validation conversation that contains a question (a message of
-  /// the user), up to the start of the answer to its first question.
+  /// Returns a prompt, as tokens: the beginning of the first validation conversation that contains
+  /// a question (a message of the user). The prompt ends where the answer to the first question
+  /// begins.
   std::vector<int64_t> first_tokens() const override { return question_; }
   std::string chat_template() const override { return form_->name; }
   std::string end_of_sample() const override { return models::end_of_answer(*form_); }

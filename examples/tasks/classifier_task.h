@@ -23,10 +23,11 @@ inline void add_flags(Flags& flags, ClassifierOptions& o) {
   add_flags(flags, o.images);
 }
 
-/// A task that trains a Model, which maps images (B, C, H, W) to logits (B, classes). The fields
-/// `image` (height and width), `channels` and `classes` of the model's configuration, and a `patch`
-/// of 0, are set from the data. Throws Error unless the images are square, or if the run starts
-/// from a model with other class names. A program derives a class that adds info().
+/// A task that trains a Model, which maps images (B, C, H, W) to logits (B, classes). The
+/// constructor sets the fields `image` (height and width), `channels` and `classes` of the
+/// configuration from the data, and also `patch` if it is 0. It throws Error if the images are not
+/// square, or if the run starts from a model with other class names. A program derives a class that
+/// adds info().
 template <class Model>
 class ClassifierTask : public ImageTask {
  public:
@@ -42,8 +43,9 @@ class ClassifierTask : public ImageTask {
     return cross_entropy(model_(batch.images), batch.labels, {.label_smoothing = label_smoothing_});
   }
   void save(const std::string& dir) const override { write_model(dir, model_); }
-  /// Draws the confusion matrix and, if there are any, the misclassified images and the attention
-  /// maps. Writes a validation image on which the program classify can be tried.
+  /// Draws the confusion matrix, the misclassified images (if any) and the attention maps (if the
+  /// model has any). Also writes a validation image, on which the user can try the program
+  /// classify.
   void show() override {
     const models::ImageData& data = corpus_.part(Split::validation);
     const auto outputs = over(Split::validation, [this](const Tensor& x) { return model_(x); });
@@ -73,8 +75,8 @@ class ClassifierTask : public ImageTask {
   }
 
  protected:
-  /// Returns the attention weights over normalised images: (B, C, H, W) -> (B, h, w), where h
-  /// divides H and w divides W. Returns an undefined tensor if there is no such map.
+  /// Returns the attention maps of normalised images: (B, C, H, W) -> (B, h, w), where h divides H
+  /// and w divides W. Returns an undefined tensor if the model has no attention maps.
   virtual Tensor attention(const Tensor&) const { return {}; }
   Score score(Split, const Views& views) const override {
     const auto& [images, labels, ids] = views[0];

@@ -27,20 +27,20 @@ struct CorpusOptions {
 void add_corpus_flags(Flags& flags, CorpusOptions& options);
 
 /// A text, split into training and validation text. Without a validation file, the first nine
-/// tenths of the text are for training, and the rest is for validation. The position of the split
-/// is counted in characters for a character tokenizer, and otherwise in bytes. Word and BPE
-/// tokenizers are trained on the training text only: for a word tokenizer, words that occur only in
-/// the validation text are [UNK]. A character tokenizer contains the characters of both texts. With
-/// on_disk, CorpusOptions::head limits how much of each text a tokenizer is trained on.
+/// tenths of the text are the training text, counted in characters for a character tokenizer and
+/// otherwise in bytes. Word and BPE tokenizers are trained on the training text only, so a word
+/// tokenizer encodes words that occur only in the validation text as [UNK]. A character tokenizer
+/// contains the characters of both texts. With on_disk, CorpusOptions::head limits how much of each
+/// text a tokenizer is trained on.
 class Corpus : public TokenSource {
  public:
-  /// Loads the tokenizer from the folder `begins_with` or, if that is "", from the folder that the
-  /// options name. If there is no folder, trains a tokenizer. With on_disk, keeps the tokens in
-  /// `folder`: in train.tokens and validation.tokens or, for a character tokenizer without a
+  /// Reads the text. Loads the tokenizer from the folder `begins_with` or, if that is "", from
+  /// options.tokenizer.folder(). If both are "", trains a tokenizer. With on_disk, keeps the tokens
+  /// in `folder`: in train.tokens and validation.tokens or, for a character tokenizer without a
   /// validation file, in text.tokens. An existing file is reused if it is complete and was made
   /// from this text with this tokenizer. Otherwise the file is written or, if `read_only` is true,
   /// a temporary file is used. Throws Error, naming the file, if the tokenizer rejects a text. Also
-  /// throws if a text is too short for windows of `context` tokens.
+  /// throws Error if a text is too short for windows of `context` tokens.
   Corpus(const CorpusOptions& options, const std::string& begins_with, const std::string& folder,
          int64_t context, bool read_only = false);
 
@@ -53,12 +53,12 @@ class Corpus : public TokenSource {
   int64_t validation_batches() const override;
   int64_t validation_tokens() const override;
   models::PackedBatch validation_batch(int64_t i) const override;
-  /// Returns the number of text bytes that the targets represent. If the bytes of single tokens do
-  /// not add up to those of the text, because tokens do not include the white space between words,
-  /// every token counts as the mean number of bytes per token.
+  /// Returns the number of bytes of text that the targets represent: the sum over their tokens. If
+  /// the tokens leave out the white space between words, each token counts as the mean number of
+  /// bytes per token.
   double bytes(const Tensor& targets) const override;
-  /// Returns the vocabulary's token for a line break or, if it has none, the first token of the
-  /// text.
+  /// Returns a prompt of one token: a line break or, if the vocabulary has none, the first token of
+  /// the text.
   std::vector<int64_t> first_tokens() const override { return {first_token_}; }
 
  private:

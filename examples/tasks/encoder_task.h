@@ -14,14 +14,15 @@ struct EncoderOptions {
 /// Declares the flags of the images and --probe-images.
 void add_flags(Flags& flags, EncoderOptions& options);
 
-/// A training task for an image encoder. A program derives a class that adds encoder(), and what
-/// ImageTask lacks: model(), info(), loss(), score() and save().
+/// A task that trains an image encoder without labels. A program derives a class that adds
+/// encoder() and the functions that ImageTask does not define: model(), info(), loss(), score() and
+/// save().
 class EncoderTask : public ImageTask {
  public:
-  /// Returns an evaluation of the loss, and of the validation accuracy of three classifiers that
-  /// are fitted to the features of the first --probe-images training images: "probe", a linear
-  /// classifier; "neighbours", a nearest-neighbour classifier; and "random_probe", a linear
-  /// classifier on the features of an untrained encoder.
+  /// Returns an evaluation on the validation split: the loss, and the accuracy of three
+  /// classifiers. They are fitted to the features of the first --probe-images training images:
+  /// "probe" is a linear classifier, "neighbours" a nearest-neighbour classifier, and
+  /// "random_probe" a linear classifier on the features of an untrained encoder.
   Evaluation validation() override;
   /// Plots the features of up to 2,000 validation images in two dimensions in embeddings.png. If
   /// drawing fails, writes the points to embeddings.csv instead.
@@ -31,7 +32,8 @@ class EncoderTask : public ImageTask {
   EncoderTask(const EncoderOptions& options, const TrainOptions& training, int64_t views = 1);
 
   virtual const models::ViT& encoder() const = 0;
-  /// Returns `config` with `encoder` adapted to the images, see fitted().
+  /// Returns `config` with config.encoder replaced by fitted(config.encoder), which sets its image
+  /// size, channels and patch size from the images.
   template <class Config>
   Config with_encoder_fitted(Config config) const {
     config.encoder = fitted(config.encoder);

@@ -35,36 +35,38 @@ namespace gradus {
 ///     ...
 class ImageTask : public Task {
  public:
-  /// Returns an evaluation on --eval-batches batches of a split, the same ones at every call. If
-  /// the split has no more images than these batches contain, uses all its images, in order.
+  /// Returns an evaluation on --eval-batches batches of a split, the same batches at every call. If
+  /// the split has no more images than these batches hold, the evaluation uses all its images, in
+  /// order.
   Evaluation estimate(Split part, int64_t step) override;
   Evaluation validation() override;
 
  protected:
-  /// The views of a batch. Each contains the same images, perhaps augmented, and normalised, with
-  /// their labels and ids.
+  /// The views of a batch, one ImageBatch per view. All views have the same images, labels and ids.
+  /// Images are normalised and may be augmented, independently in each view.
   using Views = std::vector<models::ImageBatch>;
 
-  /// Reads the images. `views` is the number of views per image in a batch; each is augmented
-  /// independently. With several views, no batch contains an image twice: a contrastive loss would
-  /// treat the second copy as another image. Images are normalised by the statistics in the folder
-  /// from which the run starts or, if the run starts from scratch, by those of the training images.
-  /// Throws Error if the images cannot be read, or if the statistics in the folder are for another
-  /// number of channels.
+  /// Reads the images. `views` is the number of views per image in a batch; each view is augmented
+  /// independently. With several views, no batch contains an image twice, because a contrastive
+  /// loss would treat the second copy as another image. Images are normalised by the statistics in
+  /// the folder from which the run starts or, if the run starts from scratch, by those of the
+  /// training images. Throws Error if the images cannot be read, or if the statistics in the folder
+  /// are for another number of channels.
   ImageTask(const ImageOptions& images, const TrainOptions& training, int64_t views = 1);
 
   /// Returns batch number `index` of a step. It depends only on the options, step and index.
   Views views(int64_t step, int64_t index) { return batches_.at(step, index); }
-  /// Returns the score of the model on a batch. Ids are indices within the split. estimate() and
-  /// validation() pass at most --batch images. They augment the images only if there are several
-  /// views per image, in the same way at every call.
+  /// Returns the score of the model on a batch of the split `part`. Image ids are indices within
+  /// that split. estimate() and validation() call this function with at most --batch images. They
+  /// augment the images only if there are several views per image, and then in the same way at
+  /// every call.
   virtual Score score(Split part, const Views& views) const = 0;
-  /// Returns the evaluation of the model on the given batches of a split, without augmentation.
-  /// Each batch is a tensor of image ids (B).
+  /// Returns an evaluation on the given batches of a split, without augmentation. Each batch is a
+  /// tensor (B) of image ids.
   Evaluation evaluation(Split part, std::vector<Tensor> batches) const;
 
-  /// Returns f(images) for the first `most` images of a split, in order, normalised and without
-  /// augmentation, together with their labels.
+  /// Returns f(images) and the labels for the first `most` images of a split, in order. The images
+  /// are normalised and not augmented.
   models::LabelledFeatures over(Split part, const std::function<Tensor(const Tensor& images)>& f,
                                 int64_t most = std::numeric_limits<int64_t>::max()) const;
   /// Returns `config` with `image` (height and width) and `channels` set from the images. A `patch`
@@ -118,10 +120,10 @@ class ImageTask : public Task {
 /// patches of 4 x 4 pixels".
 std::string shape_of(const models::ViTConfig& config);
 
-/// The main function of a program that trains a Model on images, with the task MyTask(options,
-/// training, config). `about` is the first lines of --help. `options`, `training` and `config`
-/// contain the defaults. add_flags(flags, options) declares the flags of the options, after those
-/// of the model.
+/// The main function of a program that trains a Model on images. Returns the exit status. The task
+/// is MyTask(options, training, config). `about` is the first lines of --help. `options`,
+/// `training` and `config` contain the defaults of the flags. The function add_flags(flags,
+/// options) must declare the flags of `options`; in --help they follow the flags of the model.
 template <class Model, class MyTask, class Options>
 int train_on_images(int argc, char** argv, std::string about, Options options,
                     TrainOptions training, typename Model::Config config = {}) {

@@ -16,9 +16,9 @@ enum class PairTask { dates, reversal, addition, denoise };
 
 struct PairCorpusOptions {
   PairTask data = PairTask::dates;
-  /// `pairs` is the path of a file for read_pairs(); if empty, pairs are generated as specified by
-  /// `data`. With PairTask::denoise, `pairs` must be empty, and pairs are made from `text`, a path
-  /// for read_text() (empty: gradus's own source). With the other tasks, `text` must be empty.
+  /// `pairs` is the path of a file for read_pairs(). If it is empty, pairs are generated as `data`
+  /// specifies. `text` is the text for PairTask::denoise, a path for read_text() (empty: gradus's
+  /// own source). `pairs` must be empty with PairTask::denoise, and `text` with the other tasks.
   std::string pairs, text;
   int64_t count = 20000;
   bool skip_bad = false;
@@ -30,19 +30,18 @@ void add_pair_corpus_flags(Flags& flags, PairCorpusOptions& options);
 
 /// Pairs of token sequences. Both sides use the same tokenizer.
 struct PairCorpus {
-  std::string about;  ///< lines for the log: sizes, what was left out, and unknown tokens
+  std::string about;  ///< lines for the log: numbers of pairs and of unknown tokens
   std::string id;     ///< identifies the data
   std::unique_ptr<models::Tokenizer> tokenizer;
   std::unique_ptr<models::PairSource> pairs;
 };
 
 /// Reads or generates the pairs for a model whose context length is `context`. Loads the tokenizer
-/// from the folder `begins_with` or, if that is "", from the folder that the options name. If there
-/// is no folder, builds the tokenizer from the text of the pairs. `seed` determines the generated
-/// pairs and the validation split. With options.skip_bad, prints why lines of the --pairs file were
-/// skipped: for each reason, the number of lines and the line number of the first. Throws Error if
-/// the options contradict each other, if a file cannot be read, or if no pair is left for
-/// validation.
+/// from the folder `begins_with` or, if that is "", from options.tokenizer.folder(). If both are
+/// "", builds the tokenizer from the text of the pairs. `seed` determines the generated pairs and
+/// the validation split. With options.skip_bad, prints why lines of the --pairs file were skipped:
+/// for each reason, the number of lines and the line number of the first. Throws Error if the
+/// options contradict each other, if a file cannot be read, or if no pair is left for validation.
 PairCorpus make_pair_corpus(const PairCorpusOptions& options, const std::string& begins_with,
                             int64_t context, uint64_t seed);
 

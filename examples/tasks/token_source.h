@@ -18,25 +18,26 @@ class TokenSource {
   virtual std::string opening() const = 0;
 
   /// Returns batch number `index` of step `step`: `batch` random rows of a split. The same
-  /// arguments give the same batch. Its `positions` may be undefined if no row contains several
-  /// examples (see GPT::operator()).
+  /// arguments give the same batch. If no row contains several examples, the `positions` of the
+  /// batch may be undefined (see GPT::operator()).
   virtual models::PackedBatch random_batch(models::Split split, int64_t batch, uint64_t seed,
                                            int64_t step, int64_t index) const = 0;
   virtual int64_t validation_batches() const = 0;  ///< number of batches in the validation split
-  virtual int64_t validation_tokens() const = 0;   ///< number of validation targets except -100
-  /// Returns the number of validation targets, including those of -100.
+  virtual int64_t validation_tokens() const = 0;   ///< number of validation targets other than -100
+  /// Returns the number of all validation targets, including ignored ones (-100).
   virtual int64_t validation_inputs() const { return validation_tokens(); }
   /// Returns batch i of the validation split.
   virtual models::PackedBatch validation_batch(int64_t i) const = 0;
-  /// Returns the number of text bytes that the targets of one of this source's batches represent.
-  /// Targets of -100 and, in conversations, special tokens do not count.
+  /// Returns the number of bytes of text that `targets`, taken from a batch of this source,
+  /// represent. Targets of -100 and, in conversations, special tokens do not count.
   virtual double bytes(const Tensor& targets) const = 0;
 
-  /// Returns the tokens of a prompt for samples.
+  /// Returns a prompt, as tokens. Text is generated after it to show what the model can do.
   virtual std::vector<int64_t> first_tokens() const = 0;
-  /// Returns the name of the template that encodes the conversations, or "" for other texts.
+  /// Returns the name of the chat template that encodes the conversations, or "" if the data is
+  /// plain text.
   virtual std::string chat_template() const { return ""; }
-  /// Returns the text that ends a sample, or "" if there is none.
+  /// Returns the text at which the generation of a sample stops, or "" if there is none.
   virtual std::string end_of_sample() const { return ""; }
 };
 

@@ -2,10 +2,10 @@
 
 namespace gradus {
 
-/// Installs signal handlers, so that the program can save its state before it ends: SIGINT
-/// (Ctrl-C), SIGTERM, SIGHUP (the terminal was closed) and SIGPIPE (nobody reads the output) set
-/// interrupted(). A second SIGINT or SIGTERM ends the program at once. SIGHUP and SIGPIPE stay
-/// ignored if they were ignored before (nohup).
+/// Installs signal handlers, so that the program can save its state before it ends. After SIGINT
+/// (Ctrl-C), SIGTERM, SIGHUP (the terminal was closed) or SIGPIPE (nobody reads the output),
+/// interrupted() returns true. A second SIGINT or SIGTERM ends the program at once. SIGHUP and
+/// SIGPIPE stay ignored if they were ignored before (nohup).
 void catch_interrupts();
 
 /// Returns whether a signal has arrived that catch_interrupts() handles.

@@ -10,8 +10,8 @@ namespace gradus {
 /// left`. On a terminal it overwrites one line. Otherwise it prints a line every few seconds.
 class Progress {
  public:
-  /// Starts with `done` of `total` steps done. Each step processes `items_per_step` items. `items`
-  /// is their name in the plural, for example "tokens".
+  /// Starts after `done` of `total` steps. Each step processes `items_per_step` items. `items` is
+  /// the plural name of the items, for example "tokens".
   Progress(int64_t done, int64_t total, int64_t items_per_step, std::string items);
   /// Ends the line.
   ~Progress();
@@ -19,15 +19,16 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   /// Reports that step number `step` is done, with this loss. `seconds_besides` is the time that
-  /// evaluation and saving will still take in this run. It is added to the time left.
+  /// evaluation and saving will still take in this run; it is included in the time left.
   void update(int64_t step, double loss, double seconds_besides);
-  /// Reports the progress of work other than steps: `done` of `total` parts of `what` are done.
-  /// Shown only on a terminal.
+  /// Reports progress of other work, called `what`: `done` of `total` parts are done. Shown only on
+  /// a terminal.
   void part(const std::string& what, int64_t done, int64_t total);
-  /// Prints a line that later progress does not overwrite, and calls go_on().
+  /// Prints a line that later progress does not overwrite. The time since the last update does not
+  /// count as training time, as with go_on().
   void note(const std::string& line);
-  /// Excludes the time since the last update from the training time, for example after evaluation
-  /// or saving.
+  /// Excludes the time since the last update from the training time. Called after evaluation or
+  /// saving, for example.
   void go_on() { last_update_ = Clock::now(); }
 
  private:

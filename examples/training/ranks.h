@@ -24,17 +24,18 @@ struct StepReport {
 };
 
 /// Connects this process with the other processes of the run. Only rank 0 writes models,
-/// checkpoints and logs, and prints to stdout: what the other ranks print to stdout is discarded.
-/// With --on-disk, every rank may write the token files. The functions from gather() on exchange
-/// data: all ranks must call them, in the same order. If expect_same() or expect_same_weights()
-/// fails, rank 0 throws Error and the other ranks optim::OtherRankFailed, so that one message is
-/// printed.
+/// checkpoints and logs, and prints to stdout. What the other ranks print to stdout is discarded.
+/// With --on-disk, every rank may write the token files. gather() and the functions below it
+/// exchange data, so all ranks must call them, in the same order. If expect_same() or
+/// expect_same_weights() fails, rank 0 throws Error and the other ranks throw
+/// optim::OtherRankFailed, so that the message is printed once.
 class Ranks {
  public:
-  /// Waits for all ranks. Throws Error if not all of them start within about `deadline` seconds.
-  /// Later, waiting for another rank throws Error after `deadline` seconds, or after ten times as
-  /// long if all ranks answer but some are busy. Throws Error if mpirun has started several
-  /// processes but libgradus_mpi.so, which connects them, is missing or of another version.
+  /// Connects to all ranks. Throws Error if not all of them start within about `deadline` seconds.
+  /// Also throws Error if mpirun has started several processes but libgradus_mpi.so, which connects
+  /// them, is missing or of another version. Later functions throw Error if they have waited for
+  /// another rank for `deadline` seconds, or ten times as long if all ranks respond but some are
+  /// busy.
   explicit Ranks(double deadline);
 
   int rank() const { return communicator_->rank(); }
@@ -45,21 +46,23 @@ class Ranks {
   int threads() const { return communicator_->threads(); }
   optim::Communicator& communicator() const { return *communicator_; }
 
-  /// Returns the value of `own` on each rank, in the order of the ranks. `what` names the values in
-  /// error messages.
+  /// Returns the strings that the ranks pass as `own`, in the order of the ranks. `what` names the
+  /// strings in error messages.
   std::vector<std::string> gather(const std::string& own, const std::string& what) const;
   /// Throws Error, naming the rank and the value that differs, if the ranks pass different values.
   /// `values` are pairs (name, value).
   void expect_same(const std::vector<std::pair<std::string, std::string>>& values) const;
 
-  /// Shares information about a step with all ranks. Returns the sum of the losses of all batches
-  /// (added in the order of the batches), rank 0's `next`, and whether any rank is interrupted().
-  /// `losses` are those of this rank's batches. `step` is only used in messages.
+  /// Shares information about a step with all ranks. `losses` are the losses of this rank's
+  /// batches, and `next` is the random state of the next step. Returns the sum of the losses of all
+  /// batches (added in the order of the batches), rank 0's `next`, and whether any rank is
+  /// interrupted(). `step` is only used in messages.
   StepReport share_step(const std::vector<double>& losses, const RandomKey& next,
                         int64_t step) const;
-  /// Returns the scores of all batches, in order. `own` contains the scores of batches rank(),
-  /// rank() + size(), and so on; `complete` tells whether it contains all of them. Returns an empty
-  /// vector if `complete` is false on any rank. `what` names the scores in error messages.
+  /// Returns the scores of all batches, in order, or an empty vector if `complete` is false on any
+  /// rank. `own` contains the scores of this rank's batches: rank(), rank() + size(), and so on.
+  /// `complete` tells whether `own` contains all of them. `what` names the scores in error
+  /// messages.
   std::vector<Score> gather_scores(const std::vector<Score>& own, bool complete, int64_t batches,
                                    const std::string& what) const;
   /// Throws Error, naming the ranks that differ from rank 0, if the ranks have different weights

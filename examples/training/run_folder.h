@@ -14,8 +14,8 @@ namespace gradus {
 class RunFolder {
  public:
   /// Makes the object without accessing any file. `files` are the names of the files that a run
-  /// writes, the checkpoint first. `recreatable` are the names of other files, which can be
-  /// recreated from the data.
+  /// writes, the checkpoint first. `recreatable` are the names of further files of a run, which it
+  /// can recreate from the data; remove_run() keeps them.
   RunFolder(std::string path, std::vector<std::string> files,
             std::vector<std::string> recreatable = {})
       : path_(std::move(path)), files_(std::move(files)), recreatable_(std::move(recreatable)) {}
@@ -23,14 +23,15 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  /// Locks the folder, if it exists and its file system has locks, until this object is destroyed.
-  /// Completes an interrupted replace_checkpoint(). Throws Error if the folder cannot be opened, is
-  /// locked by another process, or is not writable.
+  /// Locks the folder until this object is destroyed. If the folder does not exist, does nothing.
+  /// If its file system has no locks, continues without a lock. Completes a replace_checkpoint()
+  /// that was interrupted. Throws Error if the folder cannot be opened, is locked by another
+  /// process, or is not writable.
   void lock();
   /// Creates the folder if needed, and locks it.
   void make();
-  /// Throws Error if the locked folder has been moved or removed: path() may now be the folder of
-  /// another run.
+  /// Throws Error if the folder was moved or removed after lock(), because path() may now be the
+  /// folder of another run.
   void expect_in_place() const;
   /// Throws Error if the folder contains a run or any file that a run writes. For a run whose
   /// checkpoint can be read, the message gives the number of its steps.
@@ -38,9 +39,9 @@ class RunFolder {
   /// Returns the run's checkpoint. If it cannot be read, returns the previous checkpoint and sets
   /// `note` to the reason. Throws Error, which suggests what to do, if neither can be read.
   models::Checkpoint load_checkpoint(std::string& note);
-  /// Calls write(), which writes a checkpoint. The existing checkpoint becomes the previous one if
-  /// this object has read or written it and the file system has hard links. The previous checkpoint
-  /// is not touched until the new one is complete.
+  /// Calls write(), which must write the new checkpoint. If this object has read or written the old
+  /// checkpoint and the file system has hard links, the old checkpoint becomes the previous one.
+  /// The previous checkpoint stays until the new one is complete.
   void replace_checkpoint(const std::function<void()>& write);
   /// Removes partly written files of runs that were killed.
   void remove_leftovers() const;
@@ -65,11 +66,11 @@ class RunFolder {
   bool is_good_ = false;  // whether the existing checkpoint is known to be readable
 };
 
-/// The metadata of a checkpoint about its run.
+/// What a checkpoint stores about its run: texts by key.
 using Metadata = std::map<std::string, std::string>;
-/// Return the value under `key` as a text, an integer >= 0, a finite number, or seconds >= 0. Throw
-/// Error if it is missing or malformed. The message starts with `where`, the path of the
-/// checkpoint.
+/// Return the value under `key`: stored_text() a text, stored_count() an integer >= 0,
+/// stored_number() a finite number, and stored_seconds() a number >= 0. Throw Error if the value is
+/// missing or malformed. The message begins with `where`, the path of the checkpoint.
 const std::string& stored_text(const Metadata& metadata, const std::string& key,
                                const std::string& where);
 int64_t stored_count(const Metadata& metadata, const std::string& key, const std::string& where);

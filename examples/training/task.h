@@ -15,7 +15,7 @@
 
 namespace gradus {
 
-/// A mean, and the number of examples over which it was computed.
+/// A named mean, with the number of examples over which it was computed.
 struct NamedMean {
   std::string name;
   double value = 0;
@@ -29,23 +29,22 @@ struct Score {
   std::vector<NamedMean> more = {};  ///< other means, for example {"accuracy", 0.97, 500}
 };
 
-/// Returns the mean of the batches' scores, weighted by their numbers of examples. Means in `more`
-/// over no examples are left out.
+/// Returns the mean of the scores, weighted by their numbers of examples. Leaves out means in
+/// `more` to which no example contributes. Throws Error if the batches have no examples.
 Score mean_score(const std::vector<Score>& batches);
 
 /// Batches on which a model is scored.
 struct Evaluation {
   int64_t batches = 0;
   double examples = 0;                        ///< number of examples in all batches
-  std::function<Score(int64_t batch)> score;  ///< scores a batch; called under NoGrad and
-                                              ///< EvalMode
+  std::function<Score(int64_t batch)> score;  ///< scores a batch, under NoGrad and EvalMode
 };
 
 /// Returns the number of batches for n examples, with at most `batch` examples each.
 inline int64_t num_batches(int64_t n, int64_t batch) { return (n + batch - 1) / batch; }
 
-/// Returns an evaluation of a classifier, logits(x), by cross entropy and accuracy on examples x
-/// (n, ...) with classes y (n).
+/// Returns an evaluation of the classifier logits(x) on examples x (n, ...) with classes y (n). The
+/// scores are the cross entropy and the accuracy.
 Evaluation classification(std::function<Tensor(const Tensor& x)> logits, Tensor x, Tensor y);
 
 using models::Split;
@@ -68,8 +67,8 @@ class Task {
   virtual nn::Module& model() = 0;
   virtual TaskInfo info() const = 0;
 
-  /// Prepares the model for training, for example by adding low-rank updates. Called once, when the
-  /// weights of --init-from have been loaded, but those of a checkpoint have not.
+  /// Prepares the model for training, for example by adding low-rank updates. Called once, after
+  /// the weights of --init-from are loaded and before those of a checkpoint are.
   virtual void begin() {}
   /// Returns the mean loss of batch number `index` of a step, both counted from 0. The loss depends
   /// only on step, index, the seed, the weights and the thread's random state. A resumed run
@@ -80,21 +79,23 @@ class Task {
   /// Returns the learning rate of a step, counted from 0, by the schedule in the options.
   virtual double learning_rate(const TrainOptions& options, int64_t step) const;
 
-  /// Returns the evaluation that estimates the loss on the split `part` after `step` steps.
+  /// Returns an evaluation that estimates the loss on the split `part`, usually from some of its
+  /// batches. `step` is the number of steps done.
   virtual Evaluation estimate(Split part, int64_t step) = 0;
-  /// Returns the evaluation on the whole validation split. CLIP's leaves out some images, see
-  /// CaptionTask::all_different().
+  /// Returns an evaluation on the whole validation split. (The task of CLIP leaves out some images,
+  /// see CaptionTask::all_different().)
   virtual Evaluation validation() = 0;
 
   /// Writes the model to the folder `dir`.
   virtual void save(const std::string& dir) const = 0;
   /// Prints a sample that shows what the model can do. Called under NoGrad and EvalMode.
   virtual void show() {}
-  /// Answers a question of the page's reader, in the JSON described in examples/page/probes.h.
-  /// Called under NoGrad and EvalMode. Returns "" if this task answers no questions.
+  /// Returns the answer to a question that the reader of the run's page asks, as JSON (see
+  /// examples/page/probes.h). Returns "" if this task answers no questions. Called under NoGrad and
+  /// EvalMode.
   virtual std::string probe(const Question&) { return ""; }
-  /// Returns the outputs of the model's blocks for some of the data, for the page. Called under
-  /// NoGrad and EvalMode.
+  /// Returns outputs of the model's blocks for some of the data, for the statistics on the run's
+  /// page. Called under NoGrad and EvalMode.
   virtual NamedTensors activations() { return {}; }
   /// Returns lines that tell how to use the finished model in `dir`.
   virtual std::string what_next(const std::string& dir) const { return "model in " + dir + '\n'; }

@@ -22,8 +22,9 @@
 namespace gradus {
 
 /// Trains a task. The folder of the run contains checkpoint.safetensors, from which the run can be
-/// resumed, and the model as of that checkpoint. Its subfolder best/ contains the model with the
-/// lowest estimated validation loss and, with --ema, ema/ the model with the averaged weights.
+/// resumed, and the model at the same step. The subfolder best/ contains the model with the lowest
+/// estimated validation loss. With --ema, the subfolder ema/ contains the model with averaged
+/// weights.
 class Trainer {
  public:
   /// Prepares the training. `options_json` contains the flags that checkpoints store. `task`,
@@ -31,10 +32,10 @@ class Trainer {
   Trainer(Task& task, const TrainOptions& options, std::string options_json, RunFolder& folder,
           const Ranks& ranks);
 
-  /// Restores the state of the run that wrote the checkpoint. With --eval-only, leaves the logs
-  /// unchanged, and prints a note if that run used other data. Otherwise removes from the logs the
-  /// steps after the checkpoint, and throws Error if that run used other data or has done more than
-  /// --steps steps.
+  /// Restores the state of the run that wrote the checkpoint, and removes later steps from the
+  /// logs. Throws Error if that run used other data or has done more than --steps steps. With
+  /// --eval-only, leaves the logs unchanged, accepts any number of steps, and only prints a note if
+  /// the run used other data.
   void resume(const models::Checkpoint& checkpoint);
   void print_opening() const;
   /// Trains to the last step, or until --patience ends the run, and prints the final scores. If
@@ -80,7 +81,7 @@ class Trainer {
   BackgroundPlot plot_;
   std::optional<optim::DataParallel> parallel_;  // with several batches per step
   bool stopping_ = false;                        // a rank was interrupted during the last step
-  int64_t step_ = 0, saved_step_ = -1;           // steps done, now and at the last save; -1: none
+  int64_t step_ = 0, saved_step_ = -1;           // steps done; steps at the last save, or -1
   const double validation_examples_;             // number of examples in the validation split
   // The last estimate of the losses: its duration in seconds, including saving, and the number of
   // examples it scored.

@@ -19,8 +19,8 @@ namespace gradus {
 /// all other parameters.
 enum class OptimizerKind { adamw, muon };
 
-/// Options of the train_* programs: the values of the flags of add_training_flags(), whose help
-/// texts describe them. Each program sets its own defaults.
+/// Options of the train_* programs. All members except `rank` and `ranks` are values of flags,
+/// which are described in add_training_flags(). Each program sets its own defaults.
 struct TrainOptions {
   int64_t steps = 2000, accumulate = 1, warmup = 100, decay_steps = 0;
   OptimizerKind optimizer = OptimizerKind::adamw;
@@ -38,7 +38,8 @@ struct TrainOptions {
   bool shard_optimizer = false, tensorboard = false, polar_express = false, muon_per_head = false;
   int64_t page = -1;  // port of the run's page; -1 means no page
 
-  /// Returns which batches of a step this rank computes: rank, rank + ranks, and so on.
+  /// Returns which batches of a step this rank computes: those with index `rank`, `rank + ranks`,
+  /// and so on.
   models::BatchOrder batch_order() const { return {accumulate, rank, ranks}; }
   /// Returns whether the weights come from the checkpoint in `out`.
   bool from_checkpoint() const { return resume || (eval_only && init_from.empty()); }
@@ -47,21 +48,21 @@ struct TrainOptions {
   const std::string& begins_with() const { return from_checkpoint() ? out : init_from; }
 };
 
-/// Returns the kind of the model with which a run starts, from its config.json. Returns "" if the
-/// run starts from scratch or there is no config.json. Also returns "" if config.json cannot be
-/// read and the run continues from a checkpoint, because the checkpoint also contains the
-/// configuration. With --init-from, throws Error if config.json cannot be read.
+/// Returns the kind of model, for example "gpt", that is stored in config.json in the folder from
+/// which the run starts. Returns "" if the run starts from scratch or there is no config.json. If
+/// config.json cannot be read, throws Error with --init-from, but returns "" if the run continues
+/// from a checkpoint, because the checkpoint also contains the configuration.
 std::string stored_kind(const TrainOptions& options);
 
-/// Declares a flag for each member of `options` except `rank` and `ranks`. The member's value is
-/// the default, but run_training() computes the default of --min-lr and, with several ranks, those
-/// of --accumulate and --threads. Checkpoints store the flags of the group "Training", for example
-/// --lr, but not those of the group "This run", for example --threads.
+/// Declares a flag for each member of `options` except `rank` and `ranks`. The value of the member
+/// is the default. Exceptions: run_training() computes the default of --min-lr and, with several
+/// ranks, those of --accumulate and --threads. Checkpoints store the flags of the group "Training",
+/// for example --lr, but not those of the group "This run", for example --threads.
 void add_training_flags(Flags& flags, TrainOptions& options);
 
 /// Declares --recompute if the model or its image encoder is a stack of transformer blocks. Must be
-/// called after add_training_flags(), so that the flag joins the last group, which checkpoints do
-/// not store: the flag does not change results.
+/// called after add_training_flags(): the flag then belongs to the group "This run", which
+/// checkpoints do not store. (The flag does not change results.)
 template <class Config>
 void add_recompute_flag(Flags& flags, Config& config) {
   if constexpr (requires { config.recompute; })
@@ -74,12 +75,11 @@ void add_recompute_flag(Flags& flags, Config& config) {
     add_recompute_flag(flags, config.image);
 }
 
-/// What a training program adds to the shared code.
+/// What run_training() needs to know about a program.
 struct TrainProgram {
   const char* kind;                     ///< kind of the model, as in config.json
   models::Fields config;                ///< configuration of the model
-  std::vector<std::string> data_flags;  ///< flags that name the data; on --resume, they may give
-                                        ///< other paths to the same data
+  std::vector<std::string> data_flags;  ///< flags with paths of data; may differ on --resume
   /// Makes the task. It is called after all options are set and the random generator is seeded.
   std::function<std::unique_ptr<Task>()> make_task;
 };

@@ -13,23 +13,24 @@
 
 namespace gradus {
 
-/// The page of a Trainer. While no page is open (without --page, for example), only show(), view(),
-/// rates() and set_rates() work; the other functions do nothing. Apart from the task's show(), no
-/// function changes the random state or the weights.
+/// The web page of a training run. If the page is not open (for example, without --page), show(),
+/// view(), rates() and set_rates() work, and the other functions do nothing. No function changes
+/// the random state or the weights, unless the task's own show() does.
 class TrainingPage {
  public:
   /// Makes the page without opening it. The arguments must outlive this object.
   TrainingPage(Task& task, const TrainOptions& options, const TaskInfo& info)
       : task_(task), o_(options), info_(info), view_(options.out) {}
 
-  /// Opens the page on the first rank. `step` is the number of steps that the run has done. Prints
-  /// the page's address, or the reason if the page cannot be opened.
+  /// Opens the page on the first rank if the run has --page. `step` is the number of steps done.
+  /// Prints the address of the page, or the reason if the page cannot be opened.
   void open(int64_t step, const Ranks& ranks);
-  /// Answers the questions of the page's reader and carries out the reader's requests. Called
-  /// between steps. Returns how long the run was paused.
+  /// Answers the questions of the page's reader, changes the learning rate as the reader requests,
+  /// and waits while the reader has paused the run. Called between steps. Returns how long the run
+  /// was paused.
   std::chrono::steady_clock::duration serve(int64_t step, Progress& progress);
   ///@{
-  /// Record the row of the step and, now and then, statistics of the layers. Must be called before
+  /// Record the row of a step and, at intervals, statistics of the layers. Must be called before
   /// and after each update of the weights. `step` is the number of steps done before the update.
   void before_update(int64_t step);
   void after_update(const StepLog::Row& row);
@@ -55,8 +56,7 @@ class TrainingPage {
   RunView view_;
   std::optional<RunPage> page_;
   std::optional<LayerStatistics> statistics_;  // of the current update, if they are recorded
-  int64_t statistics_at_ = 0;                  // first step at which to record statistics again, if
-                                               // time allows
+  int64_t statistics_at_ = 0;                  // record no statistics before this step
 };
 
 }  // namespace gradus

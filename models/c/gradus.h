@@ -3,11 +3,11 @@
 //
 // Functions that can fail return GRADUS_OK or an error code. After an error, gradus_last_error()
 // returns the message, and no output is written. No function throws a C++ exception. A null handle
-// or pointer is an error, with four exceptions: any `context` may be null, an array of 0 elements
-// may be null, the gradus_..._free functions ignore null, and a comment may allow null. The caller
-// frees each handle that a function returns in *out. A handle must not be used after it is freed,
-// but objects made from it stay valid. Threads may use different handles at the same time. Several
-// threads may run one module at the same time in evaluation mode.
+// or pointer is an error, except for a `context`, for an array of 0 elements, in the
+// gradus_..._free functions, and where a comment allows null. The caller frees each handle that a
+// function returns in *out. A handle must not be used after it is freed, but objects made from it
+// stay valid. Threads may use different handles at the same time. Several threads may run one
+// module at the same time in evaluation mode.
 #ifndef GRADUS_MODELS_C_GRADUS_H
 #define GRADUS_MODELS_C_GRADUS_H
 
@@ -59,8 +59,8 @@ typedef struct gradus_tokenizer gradus_tokenizer;
 
 /// Returns the library's version, for example "0.1.0".
 const char* gradus_version(void);
-/// Returns the message of the calling thread's last failed call, valid until its next failed call;
-/// "" if no call has failed.
+/// Returns the error message of the last call that failed on the calling thread, or "" if no call
+/// has failed. The text is valid until the next call that fails on this thread.
 const char* gradus_last_error(void);
 /// Sets the number of threads that ops use, 1 to 1024.
 int gradus_set_threads(int n);
@@ -87,9 +87,10 @@ int gradus_tensor_share(const gradus_array* array, void (*release)(void* context
                         gradus_tensor** out);
 /// Frees the handle.
 void gradus_tensor_free(gradus_tensor* tensor);
-/// Sets *out to a description of the tensor's memory. The memory is valid until the handle is
-/// freed, and may be written to, but not between an op that reads it and gradus_backward. An
-/// element type that is not a gradus_dtype, for example that of a loaded int8 weight, is an error.
+/// Sets *out to a description of the tensor's memory, which stays valid until the handle is freed.
+/// The caller may write to the memory, but not while gradus_backward still needs the values: after
+/// an op has read them and before gradus_backward has run. An element type that is not a
+/// gradus_dtype, for example that of a loaded int8 weight, is an error.
 int gradus_tensor_array(const gradus_tensor* tensor, gradus_array* out);
 /// Writes the value of a tensor of one element to `out`.
 int gradus_tensor_item(const gradus_tensor* tensor, double* out);
@@ -97,24 +98,29 @@ int gradus_tensor_item(const gradus_tensor* tensor, double* out);
 /// size may be -1: it is computed from the others.
 int gradus_tensor_reshape(const gradus_tensor* tensor, const int64_t* shape, int rank,
                           gradus_tensor** out);
-/// Computes an op with `count` inputs and records it for gradus_backward. The ops and their inputs:
+/// Computes the op called `name`, and records it for gradus_backward. `count` is the number of
+/// inputs. The names, and the inputs of each op:
 ///
-///     two tensors, which broadcast: add, sub, mul, div, matmul (its batch axes)
-///     one tensor, elementwise: neg, exp, log, sqrt, relu, gelu, silu, tanh, sigmoid
-///     one tensor, over the last axis: softmax, log_softmax
-///     one tensor: sum and mean of all elements, transpose of the last two axes
-///     logits (..., C) and targets, int64 (...) or probabilities (..., C): cross_entropy
-///     two tensors of one shape: mse_loss
-///
-/// The losses are means.
+///     add, sub, mul, div               two tensors, which broadcast
+///     matmul                           two tensors, whose batch axes broadcast
+///     neg, exp, log, sqrt, relu, gelu, silu, tanh, sigmoid
+///                                      one tensor; elementwise
+///     softmax, log_softmax             one tensor; over the last axis
+///     sum, mean                        one tensor; over all elements
+///     transpose                        one tensor; swaps the last two axes
+///     cross_entropy                    logits (..., C), and int64 targets (...) or probabilities
+///                                      (..., C); the mean
+///     mse_loss                         two tensors of the same shape; the mean
 int gradus_op(const char* name, const gradus_tensor* const* inputs, int count, gradus_tensor** out);
 /// Sets whether gradus_backward computes the tensor's gradient. The tensor must not be the result
-/// of a recorded op and, unless `on` is 0, must be float32 or float64.
+/// of a recorded op. If `on` is not 0, the tensor must be float32 or float64.
 int gradus_tensor_requires_grad(gradus_tensor* tensor, int on);
-/// Sets *out to the gradient that gradus_backward has accumulated, or to null if there is none.
+/// Sets *out to the gradient that gradus_backward has accumulated for the tensor, or to null if
+/// there is none.
 int gradus_tensor_grad(const gradus_tensor* tensor, gradus_tensor** out);
-/// Accumulates the gradients of `loss` and frees the graph of `loss`, which must have one element
-/// and depend on a tensor that requires a gradient.
+/// Computes the gradient of `loss` with respect to each tensor that requires one, and adds it to
+/// the gradient that gradus_tensor_grad returns. Then frees the graph of `loss`. `loss` must have
+/// one element and depend on a tensor that requires a gradient.
 int gradus_backward(const gradus_tensor* loss);
 
 // ---- modules ----
@@ -129,9 +135,9 @@ int gradus_backward(const gradus_tensor* loss);
 ///     max_pool2d SIZE [stride=SIZE] [padding=0]    avg_pool2d SIZE [stride=SIZE] [padding=0]
 ///     relu  gelu  silu  tanh  sigmoid  flatten
 ///
-/// hidden=0 marks a layer whose weight Muon leaves to AdamW: the first convolution or the output
-/// layer of a model. Parameters are named by the index of their layer, for example "0.weight", and
-/// are initialised as in PyTorch.
+/// With hidden=0, the optimiser "muon" updates the layer's weight by AdamW. Use it for the first
+/// convolution and for the output layer of a model. Parameters are named by the index of their
+/// layer, for example "0.weight", and are initialised as in PyTorch.
 int gradus_sequential(const char* layers, gradus_module** out);
 /// Loads a model from a folder that gradus or Hugging Face's transformers library wrote: a GPT or a
 /// model of Llama's family, which map ids (B, T) to logits (B, T, vocabulary), or a ViT, which maps
@@ -148,30 +154,31 @@ int gradus_module_parameter_count(const gradus_module* module, int64_t* out);
 /// sets *name to the parameter's name, which is valid until `module` is freed.
 int gradus_module_parameter(const gradus_module* module, int64_t index, const char** name,
                             gradus_tensor** out);
-/// Sets whether the parameters are trained. If `on` is 0, also clears their gradients. Initially
-/// they are trained, except int8 weights of a loaded model, which cannot be trained: if the module
-/// has such weights, `on` must be 0.
+/// Sets whether gradus_backward computes the parameters' gradients and optimisers update the
+/// parameters. If `on` is 0, also clears their gradients. Initially all parameters are trained,
+/// except for int8 weights of a loaded model. Those cannot be trained: if the module has any, `on`
+/// must be 0.
 int gradus_module_requires_grad(gradus_module* module, int on);
 /// Clears the parameters' gradients.
 int gradus_module_zero_grad(gradus_module* module);
 /// Writes the weights to a safetensors file.
 int gradus_module_save(const gradus_module* module, const char* path);
-/// Reads the weights from a safetensors file. Its names, shapes and element types must match those
-/// of the module.
+/// Reads the weights from a safetensors file. The names, shapes and element types in the file must
+/// match those of the module.
 int gradus_module_load(gradus_module* module, const char* path);
 
 // ---- training ----
 
 /// Makes an optimiser of the module's parameters. `rule` is a name and options, for example "adamw
-/// lr=3e-4 weight_decay=0.1". Options left out have the defaults of the C++ classes, see
+/// lr=3e-4 weight_decay=0.1". The defaults of the options are those of the C++ classes in
 /// gradus/optim/optimizers.h, adaptive.h and muon.h.
 ///
 ///     sgd [lr] [momentum] [nesterov] [weight_decay]     lion [lr] [beta1] [beta2] [weight_decay]
 ///     adam, adamw [lr] [beta1] [beta2] [eps] [weight_decay]
 ///     muon [lr] [momentum] [weight_decay] [adamw_lr]
 ///
-/// muon updates the matrices of hidden layers with Muon, which has the options lr, momentum and
-/// weight_decay, and all other parameters with AdamW.
+/// muon updates the matrices of hidden layers with Muon, and all other parameters with AdamW. lr,
+/// momentum and weight_decay are Muon's options; adamw_lr is the learning rate of AdamW.
 int gradus_optimizer_new(const gradus_module* module, const char* rule, gradus_optimizer** out);
 /// Frees the handle.
 void gradus_optimizer_free(gradus_optimizer* optimizer);
@@ -181,8 +188,8 @@ void gradus_optimizer_free(gradus_optimizer* optimizer);
 int gradus_optimizer_step(gradus_optimizer* optimizer, double max_norm);
 /// Clears the gradients.
 int gradus_optimizer_zero_grad(gradus_optimizer* optimizer);
-/// Sets the learning rate, from the next step on. For muon, `lr` is AdamW's learning rate, and
-/// Muon's changes in proportion.
+/// Sets the learning rate, from the next step on. For muon, `lr` becomes the learning rate of
+/// AdamW, and Muon's learning rate changes by the same factor.
 int gradus_optimizer_set_lr(gradus_optimizer* optimizer, double lr);
 
 // ---- text ----
@@ -191,7 +198,7 @@ int gradus_optimizer_set_lr(gradus_optimizer* optimizer, double lr);
 int gradus_tokenizer_load(const char* path, gradus_tokenizer** out);
 /// Frees the handle.
 void gradus_tokenizer_free(gradus_tokenizer* tokenizer);
-/// Writes the number of tokens to `out`.
+/// Writes the size of the vocabulary, in tokens, to `out`.
 int gradus_tokenizer_size(const gradus_tokenizer* tokenizer, int64_t* out);
 /// Writes the token ids of the text to `ids`, at most `capacity` of them. The special tokens that
 /// the tokenizer puts before every text, if any, come first. Writes the total number of ids, which
@@ -199,32 +206,35 @@ int gradus_tokenizer_size(const gradus_tokenizer* tokenizer, int64_t* out);
 /// vocabulary is an error if the tokenizer has no [UNK].
 int gradus_tokenizer_encode(const gradus_tokenizer* tokenizer, const char* text, int64_t* ids,
                             int64_t capacity, int64_t* count);
-/// Writes the text of `count` ids to `text`, at most `capacity` bytes, without a terminating 0.
-/// Writes the total number of bytes, which may exceed `capacity`, to `bytes`. `text` may be null if
-/// capacity is 0. A character may consist of several tokens.
+/// Decodes `count` token ids: writes at most `capacity` bytes of the text to `text`, without a
+/// terminating 0. Writes the total number of bytes, which may exceed `capacity`, to `bytes`. `text`
+/// may be null if capacity is 0. The text of a single id may be only a part of a character.
 int gradus_tokenizer_decode(const gradus_tokenizer* tokenizer, const int64_t* ids, int64_t count,
                             char* text, int64_t capacity, int64_t* bytes);
 
-/// How gradus_generate chooses tokens.
+/// Options of gradus_generate.
 typedef struct gradus_generate_options {
   int64_t tokens;      ///< maximum number of new tokens
   double temperature;  ///< divides the logits; 0 chooses the most likely token
   int64_t top_k;       ///< choose among the top_k most likely tokens; 0 means all
-  double top_p;        ///< choose among the fewest most likely tokens that have at least the
-                       ///< fraction top_p of the probability left by top_k
+  /// Nucleus sampling: choose among the fewest tokens whose total probability, renormalised after
+  /// top_k, reaches top_p. 1 means all.
+  double top_p;
   uint64_t seed;       ///< seed of the random choices
   int64_t vocab;       ///< choose only ids below this, for example the tokenizer's size; 0 means
                        ///< all
-  int64_t stop_token;  ///< ends the text and is not part of it; -1 means none
+  int64_t stop_token;  ///< generation ends when this token is chosen; on_token is not called with
+                       ///< it; -1 means none
 } gradus_generate_options;
 /// Sets all options to their defaults: 100 new tokens, temperature 1, a choice among all tokens,
 /// seed 0, no stop token.
 int gradus_generate_defaults(gradus_generate_options* options);
-/// Continues the prompt of `count` >= 1 token ids and calls on_token with `context` and each new
-/// token. If on_token returns a value other than 0, the text ends after that token. on_token must
-/// not throw or leave by longjmp. If the prompt is longer than the model's context, only its end is
-/// read. If `options` is null, the defaults are used. The module must be a GPT or a model of
-/// Llama's family that gradus_load returned. An error may occur after some calls of on_token.
+/// Continues the prompt of `count` >= 1 token ids, and calls on_token with `context` and each new
+/// token. If on_token returns a value other than 0, generation ends. on_token must not throw or
+/// leave by longjmp. If the prompt is longer than the model's context, only its end is read. If
+/// `options` is null, the defaults are used. The module must be a GPT or a model of Llama's family
+/// that gradus_load returned. If the call fails, it may already have called on_token for some
+/// tokens.
 int gradus_generate(const gradus_module* module, const int64_t* prompt, int64_t count,
                     const gradus_generate_options* options,
                     int (*on_token)(void* context, int64_t token), void* context);

@@ -1,6 +1,6 @@
 #pragma once
-// The structs behind the C interface's handles, and helpers of its functions: for errors, and for
-// the texts that describe layers and optimisers. Internal: no public header includes this file.
+// The structs behind the C interface's handles. Also helpers that catch errors and parse the
+// descriptions of layers and optimisers. Internal: no public header includes this file.
 
 #include <memory>
 
@@ -32,7 +32,7 @@ struct gradus_tokenizer {
 
 namespace gradus::models::internal {
 
-/// Keeps the message for gradus_last_error(), and returns `status`.
+/// Stores the message for gradus_last_error(), and returns `status`.
 int failed(gradus_status status, const char* message) noexcept;
 
 /// Calls f and returns GRADUS_OK or, if f throws, the code of the error.
@@ -63,24 +63,27 @@ inline void hand_out(Tensor value, gradus_tensor** out) {
   *out = new gradus_tensor{std::move(value)};
 }
 
-/// The parsed description of a layer or an optimiser: a name, numbers and options of the form
-/// NAME=NUMBER, for example "conv2d 3 16 3 padding=1". Messages of its Errors begin with `op`.
+/// A parsed description of a layer or an optimiser: a name, numbers and options of the form
+/// NAME=NUMBER, for example "conv2d 3 16 3 padding=1". All error messages begin with `op`.
 class Spec {
  public:
-  /// Throws Error if there is no name, or if a later word is neither a number nor an option.
+  /// Parses `text`. Throws Error if it has no name, or if a word after the name is neither a number
+  /// nor an option.
   Spec(const char* op, const std::string& text);
   const std::string& name() const { return name_; }
-  /// Throws Error unless there are exactly `count` numbers.
+  /// Throws Error unless the description has exactly `count` numbers.
   void expect(size_t count) const;
   double number(size_t i) const { return numbers_[i]; }
-  /// Returns number i. Throws Error unless it is an integer.
+  /// Returns the i-th number. Throws Error unless it is an integer.
   int64_t size(size_t i) const;
-  /// Sets `value` if the option is given. Throws Error if the option's number is not an integer for
-  /// an int64_t, or is not 0 or 1 for a bool.
+  /// Sets `value` to the number given for the option called `option`. Leaves `value` unchanged if
+  /// the description lacks this option. Throws Error if the number is not an integer for an
+  /// int64_t, or not 0 or 1 for a bool.
   void read(const char* option, double& value);
   void read(const char* option, int64_t& value);
   void read(const char* option, bool& value);
-  /// Throws Error if an option was given that read() has not read, or was given twice.
+  /// Throws Error if an option is unknown, that is, read() was not called for it, or if an option
+  /// was given twice.
   void check_used() const;
 
  private:
@@ -91,9 +94,10 @@ class Spec {
   std::vector<std::pair<std::string, double>> options_;  // options that read() has not read yet
 };
 
-/// Makes the module of gradus_sequential.
+/// Returns the module that `layers` describes, see gradus_sequential.
 gradus_module make_sequential(const char* layers);
-/// Makes the optimiser of gradus_optimizer_new.
+/// Returns the optimiser of the module's parameters that `rule` describes, see
+/// gradus_optimizer_new.
 std::unique_ptr<optim::Optimizer> make_optimizer(const nn::Module& module, const char* rule);
 
 }  // namespace gradus::models::internal

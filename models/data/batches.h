@@ -13,9 +13,9 @@ namespace gradus::models {
 
 struct BatchesOptions {
   int64_t size = 32;       ///< rows per batch; the last batch of an epoch may be smaller
-  uint64_t seed = 0;       ///< determines, with the epoch, the order of the rows
+  uint64_t seed = 0;       ///< random seed of the shuffle; each epoch has its own order
   bool shuffle = true;     ///< whether to shuffle the rows in each epoch
-  bool drop_last = false;  ///< whether to drop the last batch of an epoch if it is smaller
+  bool drop_last = false;  ///< whether to drop an epoch's last batch if it is smaller than `size`
 };
 
 namespace detail {
@@ -31,36 +31,37 @@ class BatchOrder {
   const BatchesOptions& options() const { return options_; }
   /// Returns the number of batches per epoch.
   int64_t batches() const;
-  /// Returns the row indices of batch i (from 0) of an epoch: (b) int64. Throws Error if there is
-  /// no such batch, and unless 0 <= epoch < 2^31.
+  /// Returns the indices of the b rows in batch i of an epoch, as (b) int64. Batches and epochs are
+  /// counted from 0. Throws Error unless 0 <= i < batches() and 0 <= epoch < 2^31.
   Tensor rows(int64_t epoch, int64_t i) const;
 
  private:
   int64_t n_;
   BatchesOptions options_;
-  // Cache: the order of the rows in the epoch that was used last.
+  // Cache: the row order of the most recently used epoch.
   mutable int64_t ordered_epoch_ = -1;
   mutable Tensor order_;
 };
 
 }  // namespace detail
 
-/// Divides N tensors of equal size along axis 0, for example images and their labels, into batches
-/// of matching rows. A batch depends only on the tensors, the options and its number, not on
-/// earlier calls or threads. A resumed run therefore sees the same batches as an uninterrupted run.
+/// Divides N tensors with the same number of rows (axis 0), for example images and their labels,
+/// into batches. Each batch contains the same rows of every tensor. A batch depends only on the
+/// tensors, the options and its number, not on earlier calls or threads. A resumed run therefore
+/// sees the same batches as an uninterrupted run.
 /// Usage by step:
 ///   const models::Batches train({images, labels}, {.size = 64, .seed = 1});
 ///   for (int64_t step = 0; step < steps; ++step) { const auto [x, y] = train.at(step); ... }
 /// or by epoch:
 ///   for (const auto& [x, y] : train.epoch(3)) ...
-/// Batches are copies. Tensors may have any dtype but bfloat16 and int8. The constructor throws
-/// Error if a tensor is undefined or has rank 0, if the sizes along axis 0 differ or are 2^32 or
-/// more, if the batch size is below 1, or if an epoch would have no batch. An object must be used
-/// by one thread at a time; copies of it are cheap.
+/// A batch is a copy of its rows. The constructor throws Error if a tensor is undefined or has rank
+/// 0, if the numbers of rows differ or are 2^32 or more, if the batch size is below 1, or if an
+/// epoch would have no batch. Computing a batch throws Error if a tensor is bfloat16 or int8. A
+/// Batches object must be used by one thread at a time; copies of it are cheap.
 template <size_t N>
 class Batches {
  public:
-  /// A batch: the same rows of each tensor.
+  /// One batch: element k contains the batch's rows of tensor k.
   using Batch = std::array<Tensor, N>;
 
   Batches(const Tensor (&tensors)[N], const BatchesOptions& options = {})
@@ -72,18 +73,18 @@ class Batches {
   /// 0 <= step < 2^31 * size().
   Batch at(int64_t step) const { return batch(step / size(), step % size()); }
 
-  /// The batches of one epoch, as a range.
+  /// The batches of one epoch, as a range for range-based for loops.
   class Epoch {
    public:
     Epoch(const Batches& batches, int64_t number) : batches_(batches), number_(number) {}
     int64_t size() const { return batches_.size(); }  ///< number of batches
-    /// Returns batch i, from 0. Throws Error if there is no such batch.
+    /// Returns batch i of the epoch, counted from 0. Throws Error unless 0 <= i < size().
     Batch operator[](int64_t i) const { return batches_.batch(number_, i); }
 
     /// Iterates over the batches.
     struct Iterator {
       const Epoch* epoch;  ///< must outlive the iterator
-      int64_t i;           ///< index of the batch
+      int64_t i;           ///< index of the current batch
       ///@{
       /// The operations that a range-based for loop needs.
       Batch operator*() const { return (*epoch)[i]; }
@@ -101,7 +102,8 @@ class Batches {
     Batches batches_;
     int64_t number_;
   };
-  /// Returns the batches of one epoch. Throws Error unless 0 <= number < 2^31.
+  /// Returns the batches of epoch `number`, counted from 0. Throws Error unless
+  /// 0 <= number < 2^31.
   Epoch epoch(int64_t number) const {
     detail::check_epoch(number);
     return Epoch(*this, number);

@@ -1,5 +1,5 @@
 #pragma once
-// Draws random numbers for batches of data. Internal: no public header includes this file.
+// Random numbers for choosing the data of a batch. Internal: no public header includes this file.
 
 #include <array>
 #include <cstdint>
@@ -10,13 +10,14 @@
 
 namespace gradus::models::internal {
 
-/// A stream of random numbers that is determined by its key.
+/// A stream of random numbers. The key determines the whole stream.
 class Draws {
  public:
   explicit Draws(RandomKey key) : key_(key) {}
-  /// Returns an integer in [0, n), for n >= 1. The modulo has a bias of at most n / 2^64.
+  /// Returns a uniform random integer in [0, n), for n >= 1. The modulo adds a bias of at most
+  /// n / 2^64.
   int64_t below(int64_t n) { return static_cast<int64_t>(bits() % static_cast<uint64_t>(n)); }
-  /// Returns a number in [0, 1).
+  /// Returns a uniform random number in [0, 1).
   double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
 
  private:
@@ -43,11 +44,11 @@ struct BatchPosition {
   int64_t step, index;
 };
 
-/// Returns the key of a random batch. The key's seed encodes at.seed and the split, and its counter
-/// encodes the step and the index. Row i of the batch is drawn from philox(key, i). Throws Error
-/// unless 1 <= batch <= max_rows, 0 <= step < max_steps and 0 <= index < max_indices. The message
-/// begins with `op` and calls the rows `rows`, for example "windows". Rows of one seed and split
-/// that differ in step, index or i never share a counter.
+/// Returns the random key of the batch `at`. Its seed combines at.seed and the split; its counter
+/// combines the step and the index. Row i of the batch uses the random numbers philox(key, i). For
+/// one seed and split, rows that differ in step, index or i never use the same numbers. Throws
+/// Error unless 1 <= batch <= max_rows, 0 <= step < max_steps and 0 <= index < max_indices. The
+/// message begins with `op` and uses the word `rows`, for example "windows", for the batch's rows.
 inline RandomKey batch_key(const char* op, const char* rows, const BatchPosition& at) {
   const auto& [split, batch, seed, step, index] = at;
   core::check(batch >= 1 && batch <= max_rows, op, ": expected a batch of 1 to ", max_rows, " ",
@@ -59,20 +60,21 @@ inline RandomKey batch_key(const char* op, const char* rows, const BatchPosition
           (static_cast<uint64_t>(step) << 32) + (static_cast<uint64_t>(index) << 16)};
 }
 
-/// Returns a random integer in [0, n), for n >= 1, for one row of the batch with this key.
+/// Returns a random integer in [0, n) for one row of a batch, where n >= 1. `key` is the key of the
+/// batch.
 inline int64_t row_choice(RandomKey key, int64_t row, int64_t n) {
   const auto words = philox(key, static_cast<uint64_t>(row));
   const uint64_t wide = (static_cast<uint64_t>(words[0]) << 32) | words[1];
   return static_cast<int64_t>(wide % static_cast<uint64_t>(n));
 }
 
-/// Returns the key of one row, derived from the key of its batch.
+/// Returns the key of one row. `key` is the key of the row's batch.
 inline RandomKey row_key(RandomKey key, int64_t row) {
   const auto words = philox(key, static_cast<uint64_t>(row));
   return {static_cast<uint64_t>(words[0]) << 32 | words[1],
           static_cast<uint64_t>(words[2]) << 32 | words[3]};
 }
-/// Returns the stream of random numbers of one row, derived from the key of its batch.
+/// Returns the stream of random numbers of one row. `key` is the key of the row's batch.
 inline Draws row_draws(RandomKey key, int64_t row) { return Draws(row_key(key, row)); }
 
 }  // namespace gradus::models::internal

@@ -17,8 +17,9 @@
 
 namespace gradus::models {
 
-/// The order in which one consumer requests batches. A batch is identified by (step, index). In
-/// each step the consumer requests the indices `first`, `first` + stride, ... below per_step.
+/// The order in which one consumer, for example one of several processes, requests batches. A batch
+/// is identified by (step, index). In each step, the consumer requests the batches with the indices
+/// first, first + stride, first + 2 stride, ... that are below per_step.
 struct BatchOrder {
   int64_t per_step = 1;  ///< batches per step, for all consumers together
   int64_t first = 0;     ///< index of this consumer's first batch
@@ -30,13 +31,15 @@ struct BatchOrder {
 ///     return data.random_batch(Split::train, 32, seed, step, index);
 ///   });
 ///   for (int64_t step = 0; step < steps; ++step) { const auto batch = batches.at(step); ... }
-/// at() always returns the function's result. A batch that was not prefetched is computed when at()
-/// is called. The function must be pure and thread-safe, and everything it refers to must outlive
-/// this object. The methods of TextData and PairData are thread-safe; those of Batches are not.
-/// Each at() also starts the next batch, in the modes (such as NoGrad and EvalMode) of the thread
-/// that calls at(). If the function throws an exception, at() rethrows it for that batch. Parallel
-/// loops of the function and of the training step share one pool of workers: while one of the two
-/// uses it, loops of the other run on one thread.
+/// at() always returns the function's result: a batch that was not prefetched is computed when at()
+/// is called. Each call of at() also starts the next batch on the other thread, in the modes (such
+/// as NoGrad and EvalMode) of the calling thread. If the function throws an exception for a batch,
+/// at() rethrows it for that batch.
+///
+/// The function must be pure and thread-safe, and everything it refers to must outlive this object.
+/// The methods of TextData and PairData are thread-safe; those of Batches are not. The function and
+/// the training step share one pool of worker threads: while a parallel loop of one uses the pool,
+/// parallel loops of the other run on a single thread.
 ///
 /// An object must be used by one thread at a time. The destructor waits for a batch in progress.
 template <class Batch>
@@ -44,8 +47,8 @@ class Prefetch {
  public:
   using Make = std::function<Batch(int64_t step, int64_t index)>;  ///< makes one batch
 
-  /// Starts the thread. Throws Error if `make` is empty or no thread can be started, and unless
-  /// order.per_step >= 1, 0 <= order.first < order.per_step and order.stride >= 1.
+  /// Starts the thread. Throws Error if `make` is empty, if no thread can be started, if
+  /// order.per_step or order.stride is below 1, or if order.first is outside [0, order.per_step).
   explicit Prefetch(Make make, const BatchOrder& order = {})
       : make_(std::move(make)), order_(order) {
     core::check(make_ != nullptr, "Prefetch: expected a function");
@@ -71,7 +74,7 @@ class Prefetch {
   Prefetch(const Prefetch&) = delete;
   Prefetch& operator=(const Prefetch&) = delete;
 
-  /// Returns make(step, index) and starts to make the next batch in the order.
+  /// Returns make(step, index), and starts to compute the batch that follows it in `order`.
   Batch at(int64_t step, int64_t index = 0) {
     const Position position{step, index};
     std::optional<Result> result;
@@ -79,7 +82,7 @@ class Prefetch {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return busy_ != position; });
       if (ready_ && ready_->position == position) result = std::move(ready_);
-      wanted_ = next(position);  // replaces a request not yet started
+      wanted_ = next(position);  // replaces a request that the worker has not started
       const bool is_ready = ready_ && ready_->position == wanted_;
       if (!is_ready) ready_.reset();
       if (is_ready || busy_ == wanted_) wanted_.reset();
@@ -134,7 +137,7 @@ class Prefetch {
   const BatchOrder order_;
   std::mutex mutex_;  // guards the members below, except changed_ and worker_
   std::condition_variable changed_;
-  std::optional<Position> wanted_, busy_;  // next batch to make; batch being made
+  std::optional<Position> wanted_, busy_;  // the next batch to compute; the batch in progress
   std::optional<Result> ready_;
   core::Modes modes_;
   bool stop_ = false;

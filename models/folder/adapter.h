@@ -1,7 +1,7 @@
 #pragma once
 // Saves and loads the low-rank updates (LoRA) of a model as a folder in the format of Hugging
 // Face's PEFT library: adapter_config.json and adapter_model.safetensors. The folder does not
-// contain the weights for which the updates were trained.
+// contain the weights of the model itself.
 
 #include <string>
 
@@ -19,14 +19,17 @@ void load_adapter_files(const std::string& dir, const std::string& kind, const F
                         nn::Module& model);
 ///@}
 
-/// Writes the updates that nn::add_lora() added to the model. Creates DIR if needed. If Hugging
-/// Face's format can express the model's configuration (see save_hugging_face()), the layers have
-/// the names of Hugging Face's transformers library, so that PEFT can read the folder, for example
-/// base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight. If a layer of ours joins several
-/// layers of that library, its update is divided into one update for each. All other models keep
-/// the layer names of this library, for example
-/// base_model.model.blocks.0.attn.qkv.lora_A.weight. Throws Error if there are no updates, if they
-/// differ in dropout, or if Hugging Face's model lacks a layer that has an update.
+/// Writes the model's low-rank updates, which nn::add_lora() has added, to the folder `dir`.
+/// Creates the folder if needed. Throws Error if there are no updates, or if they differ in
+/// dropout.
+///
+/// The file names each update after its layer. If Hugging Face's format can express the model's
+/// configuration (see save_hugging_face()), the layers have the names of the transformers library,
+/// so that PEFT can read the folder. An example is
+/// base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight. If one of our layers joins
+/// several layers of transformers, its update is divided into one for each. Throws Error if
+/// transformers has no such layer. For all other models the layers have our own names, for example
+/// base_model.model.blocks.0.attn.qkv.lora_A.weight.
 template <class M>
 void save_adapter(const std::string& dir, const M& model) {
   if constexpr (requires { M::kind; }) {
@@ -37,11 +40,11 @@ void save_adapter(const std::string& dir, const M& model) {
   }
 }
 
-/// Adds the updates in DIR to the model for which they were trained, and freezes all other
-/// parameters. Layers may have the names of this library or of Hugging Face's. Throws Error, with
-/// nothing changed, if a file is missing or damaged, if a layer does not exist, has different sizes
-/// or already has an update, or if the configuration requires something that nn::LoraUpdate does
-/// not compute. The message names the file.
+/// Adds the low-rank updates in the folder `dir` to the model for which they were trained, and
+/// freezes all other parameters. The updates may have our layer names or Hugging Face's. Throws
+/// Error, naming the file and with nothing changed, if a file is missing or damaged, if a layer
+/// does not exist, has different sizes or already has an update, or if the configuration requires
+/// something that nn::LoraUpdate does not compute.
 template <class M>
 void load_adapter(const std::string& dir, M& model) {
   if constexpr (requires { M::kind; }) {

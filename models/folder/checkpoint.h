@@ -1,6 +1,7 @@
 #pragma once
-// Checkpoints: the state of a training run in one file, except its options and the learning rate. A
-// run that sets these again and restores the rest continues as if it had not been interrupted.
+// Checkpoints: files that hold the state of a training run, except its options and the learning
+// rate. A run that has the same options and learning rate and restores a checkpoint continues as if
+// it had not been interrupted.
 
 #include <map>
 #include <string>
@@ -16,7 +17,8 @@ namespace gradus::models {
 /// Writes a checkpoint to a safetensors file, atomically: a crash leaves either the old file or the
 /// new one. The checkpoint contains the states of the model and of the optimiser, the random state
 /// of the calling thread, `metadata` and, if `average` is not null, the state of the weight
-/// average. The random state replaces an entry "random" of the metadata.
+/// average. The random state is stored as the metadata entry "random"; an entry of this name in
+/// `metadata` is ignored.
 void save_checkpoint(const std::string& path, const nn::Module& model,
                      const optim::Optimizer& optimizer,
                      const std::map<std::string, std::string>& metadata,
@@ -29,7 +31,7 @@ class Checkpoint {
   /// The checksum detects any flipped bit. In older checkpoints, which have no checksum, damage to
   /// the elements of tensors is not detected.
   explicit Checkpoint(const std::string& path);
-  /// Returns the metadata passed to save_checkpoint, and the entry "random", the random state.
+  /// Returns the metadata passed to save_checkpoint(), and the random state as the entry "random".
   const std::map<std::string, std::string>& metadata() const { return file_.metadata; }
   /// Restores the model, the optimiser, the weight average if it is not null, and the random state
   /// of the calling thread. If something does not fit, changes nothing and throws Error, which

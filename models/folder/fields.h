@@ -1,7 +1,7 @@
 #pragma once
-// Descriptions of the fields in a struct of options: name, address, limits and meaning. One
-// description serves to check a configuration, to write it to JSON and read it, and to declare a
-// program's flags.
+// Descriptions of the fields in a struct of options: name, address, limits and meaning. The same
+// description is used to check a configuration, to write it to JSON and read it back, and to
+// declare a program's flags.
 
 #include <cstdint>
 #include <functional>
@@ -21,12 +21,13 @@ namespace gradus::models {
 template <class Number>
 std::optional<Number> parse_number(const std::string& text);
 
-/// A choice among named values: an enum with values 0, 1, 2, ...
+/// Access to a field that is an enum with the values 0, 1, 2, ..., each of which has a name.
 struct Choice {
   std::vector<std::string> names;   ///< names[i] is the name of value i
-  std::function<size_t()> get;      ///< returns the value's index in `names`
-  std::function<void(size_t)> set;  ///< sets the value by its index
-  /// Returns the name of the value, or, for example, "number 7" if the value is outside the enum.
+  std::function<size_t()> get;      ///< returns the field's value as an index in `names`
+  std::function<void(size_t)> set;  ///< sets the field's value to names[index]
+  /// Returns the name of the field's value. If the value is outside the enum, returns for example
+  /// "number 7".
   std::string name() const {
     return get() < names.size() ? names[get()] : "number " + std::to_string(get());
   }
@@ -34,13 +35,14 @@ struct Choice {
 
 /// A field of a struct: its name and meaning, access to its value, and limits.
 struct Field {
-  /// A pointer to the value, by type; a Choice for an enum.
+  /// Access to the field's value: a pointer to it or, for an enum, a Choice.
   using Value = std::variant<int64_t*, uint64_t*, double*, bool*, std::string*, Choice>;
-  std::string name, meaning;   ///< name in files and flags; description in --help
-  Value value;                 ///< points to a member of the struct
+  std::string name, meaning;   ///< name: as in files and flags; meaning: the text of --help
+  Value value;                 ///< access to a member of the struct
   double least = 0, most = 0;  ///< limits of an int64_t or a double, both inclusive
-  bool optional = false;       ///< whether files may lack the field; its value is then `initial`
-  std::string initial = {};    ///< initial value as text; if empty, add() uses the current value
+  bool optional = false;       ///< true: files may lack the field; it is then set to `initial`
+  std::string initial = {};    ///< default value as text; if empty, add() sets it to the current
+                               ///< value
 
   /// Returns the value as text, for example 4, 0.5, true or gelu.
   std::string to_text() const;
@@ -52,37 +54,37 @@ struct Field {
   std::string expected() const;
 };
 
-/// The fields of a struct. The struct must outlive this object.
+/// The fields of a struct of options. The struct must outlive this object.
 class Fields {
  public:
-  /// Adds an int64_t or a double with its limits.
+  /// Adds an int64_t or a double. `least` and `most` are its limits, both inclusive.
   template <class Number>
   Field& add(std::string name, Number& value, double least, double most, std::string meaning) {
     return add(Field{std::move(name), std::move(meaning), &value, least, most});
   }
-  /// Adds a uint64_t (a seed, which has no limits), a bool or a string.
+  /// Adds a uint64_t (for example a seed), a bool or a string. These have no limits.
   template <class T>
   Field& add(std::string name, T& value, std::string meaning) {
     return add(Field{std::move(name), std::move(meaning), &value});
   }
   Field& add(std::string name, int64_t& value, std::string meaning) = delete;  // needs limits
   Field& add(std::string name, double& value, std::string meaning) = delete;
-  /// Adds an enum with these names for its values.
+  /// Adds an enum with the values 0, 1, 2, ... names[i] is the name of value i.
   template <class Enum>
   Field& add(std::string name, Enum& value, std::vector<std::string> names, std::string meaning) {
     return add(Field{std::move(name), std::move(meaning),
                      Choice{std::move(names), [&value] { return static_cast<size_t>(value); },
                             [&value](size_t i) { value = static_cast<Enum>(i); }}});
   }
-  /// Adds an activation. Its values are "none" and the names of the ops.
+  /// Adds an Activation. Its values have the names of the ops, for example "gelu_tanh", and "none".
   Field& add(std::string name, gradus::Activation& value, std::string meaning);
-  /// Adds any field. Every add() returns the field, so that the caller can set `optional` and
-  /// `initial`. The reference is valid until the next add() or append().
+  /// Adds a field of any type. Like every add(), returns the added field, so that the caller can
+  /// set `optional` and `initial`. The reference is valid until the next add() or append().
   Field& add(Field field);
   /// Adds the fields of another struct.
   void append(const Fields& other);
   /// Makes read_json() accept files of earlier versions, in which the field `name` was called
-  /// `earlier`. `now` maps the old values of the field, all strings, to its present values.
+  /// `earlier`. `now` maps each old value of the field, a string, to its present value.
   void renamed(const std::string& name, const std::string& earlier,
                std::map<std::string, std::string> now);
 
@@ -95,9 +97,9 @@ class Fields {
 
   /// Returns the fields as a JSON object, on one line or with one line per field.
   std::string to_json(bool lines = false) const;
-  /// Sets the values from a JSON object. If an entry is of another type, outside its limits or
-  /// unknown, if the entry of a field that is not optional is missing, or if `json` is not a JSON
-  /// object, changes nothing and throws Error. The message begins with `where` and names the entry.
+  /// Sets the values from a JSON object. Throws Error, with nothing changed, if `json` is not a
+  /// JSON object, if an entry is unknown, of the wrong type or outside its limits, or if a field
+  /// that is not optional is missing. The message begins with `where` and names the entry.
   void read_json(const std::string& where, const std::string& json) const;
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
-// Paths in a model folder, and its JSON files. Internal: no public header includes this file.
+// Helpers for model folders: paths of files, and JSON files. Internal: no public header includes
+// this file.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -17,7 +18,8 @@ void create_folder(const char* op, const std::string& dir);
 /// Returns the content of a JSON file. Throws Error, naming the file, if it cannot be read or if
 /// parse_json() (core/files/json.h) rejects its content.
 nlohmann::json read_json(const std::string& path);
-/// Does the same as read_json(), and also throws Error if the content is not a JSON object.
+/// Returns the content of a JSON file, which must be an object. Throws Error, naming the file, if
+/// it is not, or if read_json() fails.
 nlohmann::json read_json_object(const std::string& path);
 /// Writes an indented JSON file, replacing an existing file atomically.
 void write_json(const std::string& path, const nlohmann::ordered_json& json);

@@ -11,7 +11,7 @@ namespace gradus::models {
 /// How images are normalised for a model, and the classes that it distinguishes.
 struct ImageInfo {
   ChannelStats stats;                         ///< mean and standard deviation per channel
-  std::vector<std::string> class_names = {};  ///< empty for a model without classes
+  std::vector<std::string> class_names = {};  ///< names of the classes; empty if the model has none
 };
 
 ///@{
@@ -21,15 +21,15 @@ struct ImageInfo {
 std::string image_info_path(const std::string& dir);
 std::string class_names_path(const std::string& dir);
 ///@}
-/// Writes images.json into an existing model folder, so call it after save_model. Throws Error on
-/// failure, or unless there are as many deviations as means, at least one, all means are finite and
-/// all deviations finite and above 0.
+/// Writes images.json into an existing model folder: call save_model first. Throws Error if the
+/// file cannot be written, if there are no channels, if the numbers of means and standard
+/// deviations differ, if one of them is not finite, or if a standard deviation is not above 0.
 void save_image_info(const std::string& dir, const ImageInfo& info);
-/// Reads the ImageInfo of a folder, from images.json or from the files of a Hugging Face folder.
-/// Throws Error, naming the file, if one is missing or invalid: for example, if a value is not
-/// finite, if a standard deviation is not above 0, if the numbers of means and standard deviations
-/// differ, or if a Hugging Face folder does not scale bytes by 1/255. If a Hugging Face folder does
-/// not normalise, all means are 0 and all standard deviations 1.
+/// Returns the ImageInfo of a folder, read from images.json or from the files of a Hugging Face
+/// folder. If a Hugging Face folder does not normalise images, all means are 0 and all standard
+/// deviations 1. Throws Error, naming the file, if a file is missing or invalid. Among other
+/// things, it is invalid if save_image_info() would reject its values, or if a Hugging Face folder
+/// does not scale bytes by 1/255.
 ImageInfo load_image_info(const std::string& dir);
 
 }  // namespace gradus::models

@@ -33,48 +33,55 @@ std::string weights_path(const std::string& dir);
 std::string tokenizer_path(const std::string& dir);
 ///@}
 
-/// Writes the weights and the configuration of a model of the given kind. Creates DIR if needed.
+/// Writes the weights and the configuration of a model of the given kind to the folder `dir`.
+/// Creates the folder if needed.
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const nn::Module& model);
-/// Does the same, with the weights from `state`, a model's state dict.
+/// Writes the weights in `state`, a model's state dict, and the configuration of a model of the
+/// given kind to the folder `dir`. Creates the folder if needed.
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const NamedTensors& state);
-/// Writes only the configuration.
+/// Writes only the configuration of a model of the given kind to the folder `dir`, without weights.
+/// Creates the folder if needed.
 void save_config(const std::string& dir, std::string kind, const Fields& config);
-/// Returns the kind of the model in DIR, for example "gpt". Throws Error, naming the file, if
-/// config.json is missing or does not tell the kind.
+/// Returns the kind of the model in the folder `dir`, for example "gpt". Throws Error, naming the
+/// file, if config.json is missing or does not name the kind.
 std::string model_kind(const std::string& dir);
-/// Throws Error, naming the file, unless the model in DIR is of this kind.
+/// Throws Error, naming the file, unless the model in the folder `dir` is of this kind.
 void expect_kind(const std::string& dir, const std::string& kind);
 /// Sets the fields from DIR/config.json. Throws Error, naming the file, unless the model is of this
 /// kind and its configuration fits the fields.
 void read_config(const std::string& dir, const std::string& kind, const Fields& config);
 struct LoadOptions {
-  /// Accept a Hugging Face folder that lacks layers above the encoder: BERT's pooler, and the heads
+  /// Whether a Hugging Face folder may lack layers above the encoder: BERT's pooler, and the heads
   /// of BERT and ViT. A new model initialises these layers; an existing model keeps its own. A head
-  /// of another shape (another number of classes) still throws Error. If new_heads is false, a
+  /// of another shape, for another number of classes, always throws Error. If new_heads is false, a
   /// missing layer throws Error, with three exceptions for a BertClassifier:
   /// - the pre-training heads of its encoder may always be missing;
   /// - its own head may be missing if the folder does not contain a classifier;
   /// - its pooler may be missing if the folder does not contain a classifier of whole texts.
-  /// What a folder contains is told by "architectures" in its config.json.
+  /// The entry "architectures" in config.json says what a folder contains.
   bool new_heads = false;
 };
-/// Creates a module by make(), converts it to the dtype of DIR's weights (float32 for F16 and
-/// BF16), and loads these weights. make() runs no initialisers (see Module::param). To keep a
-/// damaged configuration from allocating much memory, throws Error if the module's parameters would
-/// have more than 65/64 times as many elements as the weights file (for a Hugging Face folder, more
-/// than twice as many plus a million). Also throws Error, naming the file, if the weights do not
-/// fit the module.
+/// Creates a module by calling make(), and loads the weights in the folder `dir` into it. The
+/// module gets the dtype of the weights, or float32 if they are F16 or BF16. make() runs no
+/// initialisers (see Module::param). Throws Error, naming the file, if the weights do not fit the
+/// module.
+///
+/// A damaged configuration must not allocate much memory. Therefore also throws Error if the
+/// module's parameters would have more than 65/64 times as many elements as the weights file. For a
+/// Hugging Face folder the limit is twice as many plus a million.
 void load_weights(const std::string& dir, const std::function<nn::Module&()>& make,
                   const LoadOptions& options = {});
 
-/// Converts an existing model to the dtype of DIR's weights (float32 for F16 and BF16), and loads
-/// these weights. Throws Error, naming the file, if they do not fit the model; if a shape differs
-/// from the model's, nothing is changed.
+/// Loads the weights in the folder `dir` into an existing model. The model gets the dtype of the
+/// weights, or float32 if they are F16 or BF16. Throws Error, naming the file, if they do not fit
+/// the model. If a shape differs from the model's, nothing is changed. After any other error, the
+/// model may already have the new dtype.
 void load_weights(const std::string& dir, nn::Module& model, const LoadOptions& options = {});
 
-/// Returns the configuration in DIR/config.json for a model of type M.
+/// Returns the configuration of a model of type M, read from DIR/config.json. Throws Error, naming
+/// the file, unless the folder contains a valid configuration of such a model.
 template <class M>
 typename M::Config load_config(const std::string& dir) {
   typename M::Config config;
@@ -82,7 +89,8 @@ typename M::Config load_config(const std::string& dir) {
   return config;
 }
 
-/// Writes the model and, if `tokenizer` is not null, the tokenizer. Creates DIR if needed.
+/// Writes the model and, if `tokenizer` is not null, the tokenizer to the folder `dir`. Creates the
+/// folder if needed.
 template <class M>
 void save_model(const std::string& dir, const M& model, const Tokenizer* tokenizer = nullptr) {
   typename M::Config config = model.config;
@@ -90,8 +98,9 @@ void save_model(const std::string& dir, const M& model, const Tokenizer* tokeniz
   if (tokenizer) tokenizer->save(tokenizer_path(dir));
 }
 
-/// Returns the model of type M in DIR. Throws Error, naming the file, if the configuration or the
-/// weights are missing, damaged, of another kind of model, or do not fit each other.
+/// Returns the model of type M in the folder `dir`. Throws Error, naming the file, if the
+/// configuration or the weights are missing or damaged, if the model is of another kind, or if the
+/// weights do not fit the configuration.
 template <class M>
 M load_model(const std::string& dir, const LoadOptions& options = {}) {
   const typename M::Config config = load_config<M>(dir);

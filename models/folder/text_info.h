@@ -7,8 +7,8 @@
 
 namespace gradus::models {
 
-/// Entries of a text model's Hugging Face folder that our models and tokenizers do not need. They
-/// are kept so that a conversion to our format and back does not lose them.
+/// What a text model's Hugging Face folder contains but our models and tokenizers do not need. It
+/// is kept so that a conversion to our format and back does not lose it.
 struct TextInfo {
   std::vector<std::string> class_names = {};  ///< names of a classifier's classes; empty if none
   /// "bos_token_id", "eos_token_id" and "pad_token_id": the tokens that begin, end and pad a text.
@@ -25,12 +25,12 @@ std::string text_info_path(const std::string& dir);
 /// Writes text.json into an existing model folder. Does nothing if `info` is empty. Throws Error on
 /// failure.
 void save_text_info(const std::string& dir, const TextInfo& info);
-/// Reads the TextInfo of a folder, from text.json or from the files of a Hugging Face folder.
-/// Returns an empty TextInfo if there are none. A null entry counts as missing, and so do the class
-/// names of a Hugging Face folder if they are the default LABEL_0, LABEL_1, and so on. If
-/// "chat_template" is an array of named templates, reads the one named "default". Throws Error,
-/// naming the file and the entry, on a value of the wrong type (except chat_template, which is then
-/// ignored) and on an unknown entry of text.json.
+/// Returns the TextInfo of a folder, read from text.json or from the files of a Hugging Face
+/// folder. It is empty if the folder has no such files. A null entry counts as missing. So do the
+/// class names of a Hugging Face folder if they are the default names LABEL_0, LABEL_1, and so on.
+/// If "chat_template" is an array of named templates, the one named "default" is read. Throws
+/// Error, naming the file and the entry, if a value has the wrong type (except chat_template, which
+/// is then ignored), or if text.json has an unknown entry.
 TextInfo load_text_info(const std::string& dir);
 
 }  // namespace gradus::models

@@ -1,7 +1,7 @@
 #pragma once
-// Generates many texts at once with one model. Each step reads the weights once for all texts that
-// it continues, not once per text. Prompts, and texts that have filled their rows, are read one at
-// a time.
+// Generates many texts at once with one model. Each step reads the model's weights once for all
+// texts, not once per text. Only prompts, and texts that have reached the model's context, are read
+// one at a time.
 
 #include <map>
 #include <vector>
@@ -10,34 +10,35 @@
 
 namespace gradus::models {
 
-/// Continues many prompts together: each step() samples a token for each text that has a row. A
-/// request waits until a row is free, and frees its row when its text ends, independently of other
-/// requests. Each text equals what generate() returns for the same prompt and options, up to
+/// Continues many prompts together as rows of one batch: each step() samples a token for every row.
+/// A request waits until a row is free, and frees its row when its text ends, independently of
+/// other requests. Each text equals what generate() returns for the same prompt and options, up to
 /// rounding of the logits. This rounding can differ only with more than 64 rows, with weights in
-/// bfloat16 or int8, or with products in bfloat16.
+/// bfloat16 or int8, or with matrix products in bfloat16.
 class Server {
  public:
-  /// Serves at most `rows` texts at a time; throws Error if rows < 1. The model must outlive the
-  /// server.
+  /// Makes a server that continues at most `rows` texts at a time. Throws Error if rows < 1. The
+  /// model must outlive the server.
   explicit Server(const GPT& model, int64_t rows = 32);
   /// Adds a request and returns its number: 0, 1, 2, and so on. step() calls options.on_token and
-  /// options.stop_if, and appends to *options.log_probabilities, which must exist until the request
-  /// is finished or cancelled. options.held is ignored. Throws Error if the prompt or an option is
-  /// invalid; an invalid logit_bias makes step() throw instead.
+  /// options.stop_if, and appends to *options.log_probabilities: all must stay valid until the
+  /// request is finished or cancelled. options.held is ignored. Throws Error if the prompt or an
+  /// option is invalid; an invalid logit_bias makes step() throw instead.
   int64_t add(const std::vector<int64_t>& prompt, const GenerateOptions& options = {});
-  /// Samples a token for each text that has a row. Then starts waiting requests in free rows: reads
-  /// each prompt and samples the first token. Returns false if all requests are finished. If step()
-  /// throws, the server must not be used any more.
+  /// Samples a token for each text that has a row. Then moves waiting requests to free rows: reads
+  /// their prompts and samples their first tokens. Returns false if all requests are finished. If
+  /// step() throws, the server must not be used any more.
   bool step();
-  /// Returns whether the request has finished. Throws Error, as take() and cancel() do, if add()
-  /// never returned this number, or if take() or cancel() has removed the request.
+  /// Returns whether the request has finished. Throws Error if there is no such request: add()
+  /// never returned this number, or take() or cancel() has removed the request.
   bool finished(int64_t request) const;
-  /// Removes a finished request and returns its new tokens. Throws Error if it has not finished.
+  /// Removes a finished request and returns its new tokens. Throws Error if the request has not
+  /// finished or does not exist.
   std::vector<int64_t> take(int64_t request);
-  /// Removes a request, finished or not. on_token and stop_if must not call cancel(); to end a
-  /// text, let stop_if return true.
+  /// Removes a request, finished or not. Throws Error if it does not exist. on_token and stop_if
+  /// must not call cancel(); to end a text, let stop_if return true.
   void cancel(int64_t request);
-  /// Returns the number of requests that have a row.
+  /// Returns the number of texts that are being continued, without waiting requests.
   int64_t running() const { return std::ssize(rows_); }
 
  private:
@@ -52,8 +53,8 @@ class Server {
   int64_t next_ = 0;
 };
 
-/// Continues all prompts with one Server, at most `rows` at a time, and returns the new tokens of
-/// each. options[i] belongs to prompts[i]. Throws Error if Server does, or unless there are as many
+/// Continues all prompts with one Server of `rows` rows, and returns the new tokens of each prompt.
+/// options[i] belongs to prompts[i]. Throws Error if Server does, or unless there are as many
 /// options as prompts.
 std::vector<std::vector<int64_t>> generate_all(const GPT& model,
                                                const std::vector<std::vector<int64_t>>& prompts,

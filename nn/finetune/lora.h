@@ -9,35 +9,36 @@ namespace gradus::nn {
 /// Options of add_lora.
 struct LoraOptions {
   int64_t rank = 8;    ///< r, the rank of the updates
-  double alpha = 16;   ///< updates are multiplied by alpha / rank, from 1e-30 to 1e30
+  double alpha = 16;   ///< updates are multiplied by alpha / rank, which must be from 1e-30 to 1e30
   double dropout = 0;  ///< dropout probability of the updates' inputs, from 0 to 0.999999
   /// Regular expressions that select linear layers by name. Each must match the whole name or the
-  /// end of the name after a dot, for example "attn.qkv" or "blocks.[0-3].mlp.*". If there are
-  /// none, add_lora() selects all hidden layers: those constructed with LinearOptions::hidden (the
-  /// default), unlike output layers.
+  /// end of the name after a dot, for example "attn.qkv" or "blocks.[0-3].mlp.*". If the list is
+  /// empty, add_lora() selects all layers constructed with LinearOptions::hidden = true. This is
+  /// the default, but output layers usually have false.
   std::vector<std::string> layers = {};
 };
 
-/// The low-rank update of a layer.
+/// The low-rank update (alpha / rank) B A of the weight of a linear layer, see add_lora().
 struct LoraUpdate {
-  Tensor a, b;     ///< A (rank, in) and B (out, rank), see add_lora()
+  Tensor a, b;     ///< the matrices A (rank, in) and B (out, rank)
   double alpha;    ///< see LoraOptions
   double dropout;  ///< see LoraOptions
   /// Returns alpha / rank.
   double scale() const { return alpha / static_cast<double>(a.size(0)); }
-  /// Returns (alpha / rank) x A^T, with dropout of x in training: (..., in) -> (..., rank).
+  /// Returns (alpha / rank) x A^T, with dropout of x in training mode: (..., in) -> (..., rank).
   Tensor inner(const Tensor& x) const;
-  /// Returns x weight^T + bias plus the update's output. `weight` may be consecutive rows of the
-  /// layer's weight, of which row `begin` is the first; `bias` must then be the same part of the
-  /// layer's bias.
+  /// Returns the output of the updated layer, x weight^T + bias + (alpha / rank) (x A^T) B^T. In
+  /// training mode, applies dropout to the second x. To compute only a part of the output features,
+  /// pass consecutive rows of the layer's weight and the same part of its bias; `begin` is the
+  /// index of the first of these rows.
   Tensor operator()(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     int64_t begin = 0) const;
   /// Returns the update of the weight, (alpha / rank) B A: (out, in).
   Tensor weight() const;
 };
 
-/// Returns layer(activation(z)), or layer(gated(z, activation)) if `is_gated`, for a layer with an
-/// update. Keeps z for backward, which recomputes the layer's input from it.
+/// Returns layer(activation(z)) or, if `is_gated`, layer(gated(z, activation)). `layer` must have a
+/// LoRA update. Saves only z for backward, which recomputes the input of `layer`.
 Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear& layer,
                             bool is_gated);
 
@@ -46,23 +47,25 @@ Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear
 ///   y = x W^T + bias + (alpha / rank) (x A^T) B^T
 /// A (rank, in) and B (out, rank) become parameters of the layer: lora_A.weight and lora_B.weight.
 /// A is initialised like the weight of a Linear, and B is 0, so the outputs do not change at first.
-/// All copies of a layer get the update. The weights W may be in bfloat16 or int8. Throws Error,
-/// with nothing changed, if an option is invalid (the rank must not exceed `in` or `out` of a
-/// selected layer), if no layer is selected, if an expression selects no layer or only layers that
-/// earlier expressions selected, or if a selected layer already has an update.
+/// All copies of a layer get the update. The weight W may be bfloat16 or int8.
+///
+/// Throws Error, with nothing changed, if an option is invalid, if the rank exceeds `in` or `out`
+/// of a selected layer, if no layer is selected, or if a selected layer already has an update. Also
+/// throws Error if an expression in options.layers selects no layer that earlier expressions have
+/// not selected.
 void add_lora(Module& model, const LoraOptions& options = {});
 
-/// Freezes all parameters and adds a copy of each given update to the linear layer of that name, to
-/// be trained further. A copy has the dtype of the layer's inputs. Ranks may differ. Names are
-/// those of linear_layers(). Throws Error, with nothing changed, if there is no linear layer of a
-/// given name, if a layer already has an update or is given two, if the shapes of an update do not
-/// fit, or if its rank, alpha or dropout is not allowed in LoraOptions.
+/// Freezes all parameters of a model, and adds to each named linear layer a trainable copy of the
+/// update given for it. The names are those that linear_layers() returns. Ranks may differ. Each
+/// copy has the dtype of its layer's inputs. Throws Error, with nothing changed, if a name is
+/// unknown or given twice, if a layer already has an update, if the shapes of an update do not fit
+/// its layer, or if its rank, alpha or dropout is not allowed in LoraOptions.
 void add_lora_updates(Module& model,
                       const std::vector<std::pair<std::string, LoraUpdate>>& updates);
 
 /// Adds the updates to the weights, W + (alpha / rank) B A, and removes the updates. The parameters
 /// stay frozen. Throws Error, with nothing changed, if there is no update, or if the weight of an
-/// updated layer is compressed or has a second name in the model.
+/// updated layer is bfloat16 or int8 or has a second name in the model (a tied weight).
 void merge_lora(Module& model);
 
 /// Returns what model.state_dict() would return after merge_lora(), without changing the model.

@@ -1,8 +1,8 @@
 #pragma once
 // Probability distributions, one per element of batched parameters.
 //
-// shape() is the shape of the parameters, for Categorical without the axis of classes. Samples have
-// shape sample_shape + shape(), where + concatenates shapes. sample() draws from the calling
+// shape() is the shape of the parameters; for Categorical, without the axis of classes. Samples
+// have shape sample_shape + shape(), where + concatenates shapes. sample() draws from the calling
 // thread's generator and has no gradient. log_prob accepts values that broadcast with shape(), and
 // returns the shape to which both broadcast. entropy returns shape(). log_prob, entropy and kl are
 // differentiable. Where a probability is 0 or 1, these three return their limits (0 log 0 is 0),
@@ -16,51 +16,53 @@ namespace gradus::nn {
 
 /// The normal distribution.
 struct Normal {
-  Tensor mean, std_dev;  ///< both of shape(), broadcast
-  /// Throws Error if std_dev is not > 0 everywhere, if a mean is NaN, if the dtypes differ or are
-  /// not float32 or float64, or if the shapes do not broadcast.
+  Tensor mean, std_dev;  ///< mean and standard deviation, both broadcast to shape()
+  /// Throws Error unless every std_dev is > 0 and every mean is not NaN, both have the same dtype,
+  /// float32 or float64, and their shapes broadcast.
   Normal(const Tensor& mean, const Tensor& std_dev);
   /// Returns the shape to which mean and std_dev broadcast.
   const Shape& shape() const { return mean.shape(); }
-  /// Returns samples of the parameters' dtype.
+  /// Returns samples of mean's dtype and of the shape `sample_shape` followed by shape().
   Tensor sample(const Shape& sample_shape = {}) const;
   /// Returns samples that are differentiable in the parameters: mean + std_dev * e with e from
-  /// Normal(0, 1). Kingma & Welling 2013, arXiv 1312.6114, section 2.4.
+  /// Normal(0, 1), in the same dtype and shape as sample(). Kingma & Welling 2013, arXiv 1312.6114,
+  /// section 2.4.
   Tensor rsample(const Shape& sample_shape = {}) const;
   /// Returns the logarithm of the density, -z^2/2 - log std_dev - log(2 pi)/2 with z = (value -
   /// mean) / std_dev.
   Tensor log_prob(const Tensor& value) const;
-  /// Returns log std_dev + (1 + log(2 pi))/2.
+  /// Returns the entropy, log std_dev + (1 + log(2 pi))/2.
   Tensor entropy() const;
 };
 
 /// The distribution of a class from 0 to K - 1.
 struct Categorical {
-  Tensor log_probs;  ///< log-probabilities of the classes, shape() + (K)
+  Tensor log_probs;  ///< log-probabilities of the K classes, along the last axis
   /// Returns the distribution with p = softmax(logits) over the last axis of logits (..., K).
   /// Logits must not be NaN or +infinity. They may be -infinity, but not all of a row.
   static Categorical from_logits(const Tensor& logits);
   /// Returns the distribution with p = probabilities / their sum over the last axis. probabilities
-  /// (..., K) must be >= 0, and the sum of each row must be finite and > 0. An element that is 0
-  /// gets a gradient only through the sum.
+  /// (..., K) must be >= 0, and the sum of each row must be finite and > 0. The gradient of an
+  /// element that is 0 is that of the sum only.
   static Categorical from_probabilities(const Tensor& probabilities);
   /// Returns the shape of log_probs without the axis of classes.
   Shape shape() const { return log_probs.shape().without(-1); }
-  /// Returns the probabilities, shape() + (K).
+  /// Returns the probabilities of the K classes, along the last axis.
   Tensor probabilities() const;
-  /// Returns classes, int64. A class of probability 0 is never drawn. A temporary tensor takes K
-  /// bytes per sample.
+  /// Returns sampled classes, int64, of the shape `sample_shape` followed by shape(). A class of
+  /// probability 0 is never drawn. A temporary tensor takes K bytes per sample.
   Tensor sample(const Shape& sample_shape = {}) const;
-  /// Returns log p[value] for classes `value`, int64: -infinity where p[value] is 0.
+  /// Returns the log-probability of the classes `value` (int64), -infinity if a class is
+  /// impossible.
   Tensor log_prob(const Tensor& value) const;
-  /// Returns -sum_c p_c log p_c.
+  /// Returns the entropy, -sum_c p_c log p_c over the classes c.
   Tensor entropy() const;
 
  private:
   explicit Categorical(Tensor log_p) : log_probs(std::move(log_p)) {}
 };
 
-/// The distribution of a value 0 or 1.
+/// The distribution of a value that is 0 or 1.
 struct Bernoulli {
   Tensor logits;  ///< log(p / (1 - p)), where p is the probability of 1
   /// Returns the distribution with p = sigmoid(logits). Logits may be infinite: then p is 0 or 1.
@@ -70,13 +72,14 @@ struct Bernoulli {
   static Bernoulli from_probabilities(const Tensor& probabilities);
   /// Returns the shape of the logits.
   const Shape& shape() const { return logits.shape(); }
-  /// Returns the probabilities of 1.
+  /// Returns the probability of the value 1, per distribution.
   Tensor probabilities() const;
-  /// Returns values 0 and 1 of the logits' dtype.
+  /// Returns samples, 0 or 1 in the logits' dtype, of the shape `sample_shape` followed by shape().
   Tensor sample(const Shape& sample_shape = {}) const;
-  /// Returns value log p + (1 - value) log(1 - p) for values 0 or 1 of the logits' dtype.
+  /// Returns the log-probability of `value`: log p where it is 1 and log(1 - p) where it is 0, with
+  /// the probability p of 1. Values must be 0 or 1, in the logits' dtype.
   Tensor log_prob(const Tensor& value) const;
-  /// Returns -p log p - (1 - p) log(1 - p).
+  /// Returns the entropy, -p log p - (1 - p) log(1 - p), where p is the probability of 1.
   Tensor entropy() const;
 
  private:

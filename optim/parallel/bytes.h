@@ -7,7 +7,7 @@
 
 namespace gradus::internal {
 
-/// Returns the bytes of a contiguous tensor's elements. For int8 they do not include the scales.
+/// Returns the memory of a contiguous tensor's elements. For int8, the scales are not included.
 inline std::span<std::byte> bytes_of(const Tensor& t) {
   const int64_t size = size_of(t.dtype());
   if (t.numel() == 0) return {};

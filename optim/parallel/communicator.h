@@ -42,11 +42,13 @@ class Communicator {
 
   /// Sends the pieces send[i] to each other rank i, and fills the pieces receive[i] with the data
   /// that rank i sends to this rank. `send` and `receive` have one entry per rank; this rank's own
-  /// entries are ignored. Both sides must agree on the number of pieces and the number of bytes of
-  /// each piece, which may be 0. `what` names the data in messages, for example "the gradients of
-  /// step 7". Throws Error if the number of entries is wrong or, naming at least one rank at fault,
-  /// if another rank has not sent its data within the time limit. Throws OtherRankFailed if another
-  /// rank reports an error first.
+  /// entries are ignored. Sender and receiver must agree on the number of pieces and on the number
+  /// of bytes of each piece, which may be 0. `what` names the data in messages, for example "the
+  /// gradients of step 7".
+  ///
+  /// Throws Error if the number of entries is wrong, or if another rank has not sent its data
+  /// within the time limit; the message then names at least one rank at fault. Throws
+  /// OtherRankFailed if another rank reports an error first.
   virtual void all_to_all(const std::vector<SentPieces>& send,
                           const std::vector<ReceivedPieces>& receive, const std::string& what) = 0;
   /// Makes the all_to_all() calls of other ranks throw OtherRankFailed, now and later. A call whose

@@ -13,15 +13,16 @@ namespace gradus::optim {
 
 /// Options of DataParallel.
 struct DataParallelOptions {
-  int64_t bucket_bytes = 2 << 20;  ///< size in bytes from which a bucket of gradients is full
+  int64_t bucket_bytes = 2 << 20;  ///< a bucket of gradients is full when it has at least this many
+                                   ///< bytes
 };
 
 /// Sums gradients over all ranks while backward is still running. The gradients are exchanged in
 /// buckets: groups of parameters of one dtype, filled from the last parameter to the first. As soon
 /// as the gradients of a bucket, and of the buckets before it, are complete, a separate thread
 /// exchanges them. Each rank adds up one part of each bucket, in the order of the ranks, and sends
-/// the sum to all ranks. N ranks therefore compute bit for bit the same gradients as a DataParallel
-/// of one rank whose step has N passes, one for the batch of each rank. Example:
+/// the sum to all ranks. N ranks therefore compute bit for bit the same gradients as one rank that
+/// calls backward() N times per step, once for the batch of each rank. Example:
 ///   optim::DataParallel parallel(model.parameters(), communicator);
 ///   while (...) {
 ///     optimizer.zero_grad();
@@ -33,30 +34,33 @@ struct DataParallelOptions {
 class DataParallel {
  public:
   /// Copies the parameters of rank 0 to all ranks. Throws Error unless every parameter is a
-  /// contiguous leaf of float32, float64, bfloat16 or int8, with the same shape, dtype and
-  /// requires_grad() on all ranks; the message names the first parameter that is not. Also throws
-  /// Error if a parameter is listed twice or options.bucket_bytes is 0 or less. Gradients of parameters that are frozen at
-  /// construction are never exchanged. `communicator` must outlive this object.
+  /// contiguous leaf of float32, float64, bfloat16 or int8, and has the same shape, dtype and
+  /// requires_grad() on all ranks; the message names the first parameter that fails. Also throws
+  /// Error if a parameter is listed twice or options.bucket_bytes is 0 or less. Gradients of
+  /// parameters that are frozen at construction are never exchanged. `communicator` must outlive
+  /// this object.
   DataParallel(std::vector<Tensor> params, Communicator& communicator,
                const DataParallelOptions& options = {});
   ~DataParallel();
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
-  /// Runs loss.backward() and exchanges the gradients. A step may have several passes; `last` marks
-  /// its last pass. All ranks must make the same calls. After the last pass, the gradients of the
-  /// parameters are sums over all ranks and passes, added in the order pass 0 of ranks 0, 1, ...,
-  /// then pass 1, and so on. After earlier passes the gradients are undefined or, with one rank,
-  /// the sums so far. Gradients from before the first pass of a step are discarded. If some ranks
-  /// have no gradient for a parameter, the gradients of the other ranks are summed. `what` names
-  /// the gradients in messages. Throws the errors of loss.backward() and Communicator::all_to_all;
+  /// Runs loss.backward() and exchanges the gradients. To accumulate gradients, call this function
+  /// several times per step; each call is a pass, and only the last pass of a step has `last` =
+  /// true. All ranks must make the same calls. `what` names the gradients in messages.
+  ///
+  /// After the last pass, the gradients of the parameters are sums over all ranks and passes, added
+  /// in the order pass 0 of ranks 0, 1, ..., then pass 1, and so on. After earlier passes the
+  /// gradients are undefined or, with one rank, the sums so far. Gradients from before the first
+  /// pass of a step are discarded. If some ranks have no gradient for a parameter, the gradients of
+  /// the other ranks are summed. Throws the errors of loss.backward() and Communicator::all_to_all;
   /// if there are several ranks, an error aborts the communicator.
   void backward(const Tensor& loss, bool last = true, const std::string& what = "gradients");
 
-  /// Times in seconds, added up since construction.
+  /// Times in seconds, each the sum over all backward() calls so far.
   struct Times {
-    double exchange = 0;  ///< spent exchanging and adding up gradients
-    double wait = 0;      ///< spent waiting for exchanges after backward has run
+    double exchange = 0;  ///< seconds spent exchanging and adding up gradients
+    double wait = 0;      ///< seconds spent waiting for exchanges after backward has run
   };
   /// Returns the times so far.
   Times times() const { return times_; }
@@ -72,7 +76,7 @@ class DataParallel {
     std::vector<Tensor> gradients = {};
     size_t ready = 0;                 // number of complete gradients
     std::vector<std::byte> sum = {};  // this rank's part of the sum over the passes so far
-    std::vector<char> in_sum = {};    // per parameter: whether the sum contains any gradient
+    std::vector<char> in_sum = {};    // per parameter: whether any rank has added a gradient
   };
   struct Slice {
     size_t index;  // the parameter's index in the bucket

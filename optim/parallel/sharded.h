@@ -27,10 +27,11 @@ class ShardedOptimizer : public Optimizer {
   void gather_state();
   /// On rank 0, between gather_state() and the next step() or load_state_dict(), returns the whole
   /// state, as the undivided optimiser would. Otherwise returns the state of this rank's share,
-  /// with undefined tensors for the rest; numbers of updates are then current for this share only.
+  /// with undefined tensors for the other shares; the numbers of updates are then correct for this
+  /// share only.
   NamedTensors state_dict() const override;
-  /// Restores the state of this rank's share, and checks the shapes and dtypes of this share only.
-  /// All ranks must pass the whole state.
+  /// Restores the state of this rank's share. All ranks must pass the whole state, but each rank
+  /// checks the shapes and dtypes of its own share only.
   void load_state_dict(const NamedTensors& state) override;
 
  private:

@@ -22,23 +22,25 @@ struct Workload {
 struct NamedWorkload {
   std::string name;
   std::function<Workload()> make;
-  bool growth = false;  ///< one of a series in which one size grows; runs only if named on the
-                        ///< command line
+  /// Whether the workload belongs to a series in which one size grows. Such a workload runs only if
+  /// it is named on the command line.
+  bool growth = false;
 };
 
-/// The division of training steps among ranks. Each rank runs `batches` batches per step. The
+/// How training steps are divided among ranks. Each rank runs `batches` batches per step, and the
 /// gradients are summed over all ranks.
 struct RankSetup {
   optim::Communicator* communicator = nullptr;  ///< null: one rank, one batch per step
   int64_t batches = 1;
   bool shard_optimizer = false;                        ///< requires a communicator
-  std::shared_ptr<optim::DataParallel> parallel = {};  ///< set by the training workload made last
+  std::shared_ptr<optim::DataParallel> parallel = {};  ///< of the last training workload created
 };
-/// Returns a reference to the setup that training workloads read when they are made.
+/// Returns a reference to the program's RankSetup, which training workloads read when they are
+/// created.
 RankSetup& rank_setup();
 
-/// Returns a training step: zero_grad, loss(), backward and a step of AdamW, with clipping if
-/// `clip` is true. `loss` must keep the model alive.
+/// Returns a workload that trains the model. Each step calls zero_grad, loss(), backward and a step
+/// of AdamW, with gradient clipping if `clip` is true. The function `loss` must own the model.
 Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t items,
                  bool clip = true);
 

@@ -65,11 +65,13 @@ void past_checksum(const std::string& bytes, Repair&& repair, Read&& read) {
 /// Returns a tokenizer.json for a small BPE tokenizer with byte fallback. `before` contains the
 /// file's entries "normalizer" and "pre_tokenizer", each with a comma after it.
 std::string characters_tokenizer(const std::string& before);
-/// Returns the entries "normalizer" and "pre_tokenizer" of Llama 2.
+/// Returns the entries "normalizer" and "pre_tokenizer" of Llama 2's tokenizer.json, each with a
+/// comma after it.
 std::string llama2_spaces();
 
-/// Returns a safetensors file with its checksum corrected, or unchanged if it has no checksum of 16
-/// characters or if its sizes or offsets are wrong. Throws Error if the header is not JSON.
+/// Returns a safetensors file with its checksum corrected. Returns it unchanged if it has no
+/// checksum of 16 characters, or if its sizes or offsets are wrong. Throws Error if the header is
+/// not JSON.
 std::string repair_safetensors(std::string bytes);
 
 }  // namespace fuzz

@@ -31,8 +31,8 @@ class File {
         return gradus::is_floating(tensor.dtype()) ? tensor.to(dtype).detach() : tensor;
     gradus::core::fail("golden: there is no ", name);
   }
-  /// Returns all tensors with names that start with `prefix`, converted to `dtype`, and removes the
-  /// prefix from the names.
+  /// Returns all tensors whose names start with `prefix`, converted to `dtype`. The returned names
+  /// lack the prefix.
   gradus::NamedTensors with_prefix(const std::string& prefix,
                                    gradus::Dtype dtype = gradus::float64) const {
     gradus::NamedTensors found;
@@ -57,7 +57,7 @@ inline double difference(const gradus::Tensor& actual, const gradus::Tensor& exp
   return gradus::norm(a - b).item() / gradus::norm(b).item();
 }
 
-/// Returns whether shape, dtype and all bits are equal.
+/// Returns whether two tensors have the same shape, dtype and bits, or are both undefined.
 inline bool same(const gradus::Tensor& a, const gradus::Tensor& b) { return same_bits(a, b); }
 
 }  // namespace golden

@@ -12,15 +12,15 @@ namespace gradus::testing {
 /// elements that are not finite differ.
 double relative_distance(const Tensor& a, const Tensor& b);
 
-/// Returns the inputs of the sample, drawn from the thread's generator.
+/// Returns random inputs for the sample, drawn from the thread's generator.
 Tensors draw(const Sample& sample);
 
-/// Checks gradients against central differences, for each output element and for a random
-/// projection of all outputs; and gradients of gradients, for random output gradients.
+/// Compares gradients, and gradients of gradients, with central differences. Does so for row.f and
+/// for a random weighted sum of its outputs.
 void check_gradients(const OpRow& row, const Tensors& inputs);
 
-/// Checks that row.f and row.composed, if the row has one, have equal outputs and gradients, to
-/// 1e-10 in float64 and to 1e-4 in float32.
+/// Checks that row.f and row.composed have equal outputs and gradients, to a relative tolerance of
+/// 1e-10 in float64 and 1e-4 in float32. Does nothing if the row has no `composed`.
 void check_composed(const OpRow& row, const Tensors& inputs);
 
 /// Checks that the gradient with create_graph equals the gradient without it.
@@ -30,24 +30,25 @@ void check_create_graph(const OpRow& row, const Tensors& inputs);
 void check_float32(const OpRow& row, const Tensors& inputs);
 
 /// Checks that inputs and output gradients with other memory layouts (reversed axes, every second
-/// element, gaps between rows, stride 0) give the same results as contiguous copies, and are not
-/// modified.
+/// element, gaps between rows, stride 0) give the same results as contiguous copies. Also checks
+/// that the op does not modify these inputs and output gradients.
 void check_layouts(const OpRow& row, const Tensors& inputs);
 
 /// Checks that a second backward pass through the same graph doubles the gradients.
 void check_accumulation(const OpRow& row, const Tensors& inputs);
 
-/// Checks that an input's gradient is the same whether all inputs or only this input requires a
-/// gradient, and also if grad() is asked for this input alone. Checks that inputs that do not
+/// Checks that an input has the same gradient in three cases: all inputs require a gradient, only
+/// this input does, or grad() is called for this input alone. Also checks that inputs that do not
 /// require a gradient get none.
 void check_wanted(const OpRow& row, const Tensors& inputs);
 
-/// Checks that the results are the same if only the graph references the inputs, if leaves have
-/// hooks, and, if all outputs are finite, under AnomalyMode.
+/// Checks that outputs and gradients do not change in three cases: only the graph references the
+/// inputs, the leaves have hooks, or AnomalyMode is on. Skips the last case if an output is not
+/// finite.
 void check_ways(const OpRow& row, const Tensors& inputs);
 
-/// Checks that backward, after an input or output is overwritten, throws or computes the same
-/// gradients.
+/// Overwrites each input and output in turn after a forward pass. Checks that backward then throws
+/// Error or computes the same gradients as without the change.
 void check_overwritten(const OpRow& row, const Tensors& inputs);
 
 /// Checks that no memory stays allocated after forward, backward and gradients of gradients.
@@ -56,8 +57,8 @@ void check_live_bytes(const OpRow& row, const Tensors& inputs);
 /// Checks that one thread and two threads give equal results, in float32 and float64.
 void check_threads(const OpRow& row, const Tensors& inputs);
 
-/// Checks that an op of a row that is not `differentiable` returns tensors that do not require
-/// grad.
+/// Checks that the outputs of row.f do not require grad. Meant for rows that are not
+/// `differentiable`.
 void check_no_gradient(const OpRow& row, const Tensors& inputs);
 
 /// Returns the names of the nodes in the graph of `outputs`.

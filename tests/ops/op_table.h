@@ -33,12 +33,13 @@ struct BadCall {
 };
 
 struct OpRow {
-  std::string name;  ///< name of the node that the op records, or of the function if the op is
-                     ///< composed of other ops
+  /// The name of the node that the op records or, if the op is composed of other ops, the name of
+  /// the function.
+  std::string name;
   std::string variant = "";  ///< distinguishes rows of the same op with different options
   TensorFunction f;
   std::vector<Sample> samples;     ///< small inputs, since each element's gradient is checked
-  std::vector<Sample> large = {};  ///< inputs that need several chunks and remainder loops
+  std::vector<Sample> large = {};  ///< inputs so large that loops run in several chunks
   TensorFunction composed = {};    ///< the same function, composed of simpler ops
   std::vector<BadCall> bad = {};   ///< calls that must throw
   bool differentiable = true;
@@ -72,26 +73,27 @@ const std::vector<OpRow>& op_table();
 
 Input normal(const Shape& shape);
 Input uniform(const Shape& shape, double low, double high);
-/// Normal values. A value within 0.1 of one of `kinks` is increased by 0.25.
+/// Returns an input of normal values. A value within 0.1 of one of `kinks` is increased by 0.25.
 Input away_from(const Shape& shape, std::vector<double> kinks);
-/// Values at least 0.3 apart, for ops that depend on their order.
+/// Returns an input of values at least 0.3 apart, for ops that depend on the order of the values.
 Input distinct(const Shape& shape);
-/// Multiples of 0.5 plus `offset`. An input with offset 0 and one with offset 0.25 have no value in
-/// common.
+/// Returns an input of multiples of 0.5, plus `offset`. An input with offset 0 and one with offset
+/// 0.25 have no value in common.
 Input on_grid(const Shape& shape, double offset);
-/// int64 values in [0, n).
+/// Returns an input of int64 values in [0, n).
 Input indices(const Shape& shape, int64_t n);
-/// The class that losses ignore in rows with `ignore_index`.
+/// The value of ignore_index in the rows that test this option of a loss.
 inline constexpr int64_t ignored = 1;
-/// bool values, true with probability p.
+/// Returns an input of bool values, which are true with probability p.
 Input mask(const Shape& shape, double p = 0.5);
 
 // ---- sets of samples for common kinds of ops ----
 
 using Draw = std::function<Input(const Shape&)>;
-/// Samples of one input: a matrix, rank 0, axes of size 1, an empty axis.
+/// Returns samples of one input each: a matrix, rank 0, axes of size 1, an empty axis.
 std::vector<Sample> one_input(const Draw& draw);
-/// Samples of two inputs: equal shapes, broadcasting in both directions, rank 0, an empty axis.
+/// Returns samples of two inputs each: equal shapes, broadcasting in both directions, rank 0, an
+/// empty axis.
 std::vector<Sample> two_inputs(const Draw& first, const Draw& second);
 std::vector<Sample> one_large(const Draw& draw);
 std::vector<Sample> two_large(const Draw& first, const Draw& second);

@@ -1,5 +1,6 @@
 #pragma once
-// Rounds tensors as bfloat16 products round their operands, for comparisons in float64.
+// Rounds tensors as matrix products in bfloat16 round their operands. Tests compute with the
+// rounded values in float64 and compare the results with those of the products.
 
 #include "gradus/gradus.h"
 

@@ -28,7 +28,8 @@ inline void check_values(const Tensor& got, const Shape& shape, const std::vecto
 
 inline Tensor matrix() { return tensor({{1, -2, 3}, {0.5, 4, -1}}, float64); }
 
-/// Checks the gradient of a function of one tensor, and the gradient of this gradient.
+/// Checks the gradient of f at x, and the gradient of this gradient, with gradcheck() and
+/// gradgradcheck().
 template <class F>
 void check_gradients(const Tensor& x, const F& f) {
   const TensorFunction g = [&](const std::vector<Tensor>& in) {

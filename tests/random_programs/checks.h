@@ -1,5 +1,5 @@
 #pragma once
-// The checks of random programs. Each program runs those that its seed selects and must pass them.
+// The checks of random programs. A program's seed selects the checks that the program must pass.
 
 #include <functional>
 
@@ -11,19 +11,20 @@ namespace gradus::programs {
 struct Check {
   std::string name;
   void (*run)(const Program& program);
-  double share = 1;  ///< fraction of the programs that it checks; ignored for `split` programs
+  double share = 1;  ///< fraction of the programs that it runs on; ignored for `split` programs
 };
 
 const std::vector<Check>& all_checks();
 
-/// Runs a check. Returns the problem, or an empty string if there is none.
+/// Runs a check on a program. Returns the message of the failure, or "" if the program passes.
 std::string failure_of(const Check& check, const Program& program);
 
 /// Runs the checks that the program's seed selects, or only the check named "threads" if the
 /// program is `split`. Returns the first check that fails and sets `message`, or returns null.
 const Check* failing_check(const Program& program, std::string& message);
 
-/// Returns a reference to the number of derivatives that central differences could not measure.
+/// Returns a reference to the counter of derivatives that central differences could not measure
+/// accurately.
 int64_t& unmeasured();
 
 }  // namespace gradus::programs

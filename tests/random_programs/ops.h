@@ -18,8 +18,9 @@ enum class Domain { any, positive, unit, nonzero, distinct };
 enum class Sizes {
   small,  ///< at most 4
   mixed,  ///< a quarter of them from 30 to 90, the others at most 4
-  split   ///< for programs whose loops are split: half of them from 100 to 400, the others at most
-          ///< 4; once an argument of the op has an axis of 100 or more, all are at most 4
+  /// Half of them from 100 to 400, the others at most 4. As soon as an argument of the op has an
+  /// axis of 100 or more, all are at most 4. For programs that are `split`.
+  split
 };
 
 /// Draws the arguments and options of a new step. Arguments are existing values or new leaves.
@@ -45,8 +46,8 @@ class Picker {
 
   void option(int64_t value) { step.ints.push_back(value); }
   void real(double low, double high) { step.reals.push_back(random.real(low, high)); }
-  /// Returns an axis of a tensor of this rank (>= 1), perhaps a negative one, and adds it as an
-  /// option.
+  /// Returns a random axis of a tensor of this rank (>= 1) and adds it as an option. It may be
+  /// negative.
   int64_t axis(int rank);
   int64_t size();  ///< size of a new axis, at least 1
   Shape shape(int low, int high);
@@ -70,18 +71,18 @@ using Propose = std::function<void(Picker&)>;
 /// Proposes a tensor of rank >= 1 and one of its axes.
 inline const Propose one_axis = [](Picker& p) { p.axis(p.any(1).size()); };
 using Apply = Tensors (*)(const Tensors& x, const Ints& i, const Reals& r);
-/// Returns a measure of how far the values are from the points where the op is too steep or not
-/// smooth. Steps where it is below 0.004 are rejected.
+/// A function that returns how far the arguments of an op are from points where the op is too steep
+/// or not smooth. generate() rejects a step if this margin is below 0.004.
 using Margin = double (*)(const Tensors& x, const Ints& i, const Reals& r);
 
 struct Op {
   std::string name;
-  std::vector<std::string> rows = {};  ///< names of rows of the op table; empty: the op's own name
+  std::vector<std::string> rows = {};  ///< names of the op's rows in the op table; if empty, `name`
   const char* text;                    ///< the call, in C++
   Apply apply;
   Propose propose;
   Margin margin = nullptr;
-  bool detaches = false;  ///< no gradient flows through it
+  bool detaches = false;  ///< whether the op lets no gradient through
 };
 
 const std::vector<Op>& all_ops();
@@ -142,8 +143,8 @@ inline std::string einsum_equation(int64_t i) {
                                                "iij,jkk->k", "i,j,ij->"};
   return equations[static_cast<uint64_t>(i) % einsum_count];
 }
-/// Detaches all tensors. This is needed even under NoGrad: an op that has nothing to change returns
-/// its argument, which may be part of the graph.
+/// Returns the tensors detached. This is needed even under NoGrad: an op that has nothing to change
+/// returns its argument itself, which may be part of the graph.
 inline Tensors outside(Tensors all) {
   for (Tensor& x : all) x = x.detach();
   return all;
@@ -154,9 +155,9 @@ inline Tensors both(const RecurrentOutput& out) {
   if (out.state.c.defined()) all.push_back(out.state.c);
   return all;
 }
-/// Runs min(steps, 8) steps of a recurrent cell, all with the same x_gates and weight. x is
-/// {x_gates (B, G H), weight (G H, H), h (B, H)} for a cell with G gates or, for LSTM, {x_gates,
-/// weight, h, c}.
+/// Returns {h, c} after min(steps, 8) steps of a recurrent cell, or {h, h} if the cell has no c.
+/// All steps have the same x_gates and weight. x is {x_gates (B, G H), weight (G H, H), h (B, H)}
+/// for a cell with G gates and hidden size H or, for LSTM, {x_gates, weight, h, c}.
 inline Tensors cells(int64_t cell, int64_t steps, const Tensors& x) {
   RecurrentState state{x[2], x.size() > 3 ? x[3] : x[2]};
   for (int64_t t = 0; t < std::min<int64_t>(steps, 8); ++t) {
@@ -167,15 +168,16 @@ inline Tensors cells(int64_t cell, int64_t steps, const Tensors& x) {
   return {state.h, state.c};
 }
 
-/// Returns the attention options. The argument after q, k and v, if present, is the mask. i[0]
-/// tells whether the attention is causal.
+/// Returns options for attention with the arguments x: q, k, v and perhaps a mask. The attention is
+/// causal if i[0] is not 0.
 inline AttentionOptions attention_options(const Ints& i, const Tensors& x) {
   AttentionOptions options{.causal = i[0] != 0};
   if (x.size() > 3) options.mask = x[3];
   return options;
 }
-/// Runs a recurrent cell over sequences. x is {x_gates, weight, h} or, for LSTM, {x_gates, weight,
-/// h, c}; i is {kind of cell, whether to run in reverse}.
+/// Returns the output and the final state of a recurrent cell that runs over sequences. x is
+/// {x_gates, weight, h} or, for LSTM, {x_gates, weight, h, c}. i is {kind of cell, whether to run
+/// in reverse}.
 inline Tensors sequence(const Ints& i, const Tensors& x) {
   const RecurrentState first{x[2], x.size() > 3 ? x[3] : Tensor()};
   return both(recurrent(recurrence(i[0]), x[0], x[1], {}, first, {.reverse = i[1] != 0}));

@@ -30,8 +30,8 @@ class Random {
     return low + static_cast<int64_t>(next() % static_cast<uint64_t>(high - low + 1));
   }
   /// Returns a number drawn uniformly from [low, high), then rounded towards 0 to a multiple of
-  /// 2^-10, so that it is exact in float32 and prints with few digits. Rounding can move it below a
-  /// positive `low`, or to or above a negative `high`, by less than 2^-10.
+  /// 2^-10, so that it is exact in float32 and prints with few digits. The rounding may move it out
+  /// of [low, high) by less than 2^-10.
   double real(double low, double high) {
     return static_cast<double>(static_cast<int64_t>((low + uniform() * (high - low)) * 1024)) /
            1024;
@@ -54,7 +54,7 @@ struct Leaf {
   Layout layout = Layout::contiguous;
   int64_t axis = 0;  ///< if expanded: the axis with stride 0, along which values are equal
   bool wants_grad = false;
-  bool has_grad = false;  ///< has a gradient before backward, which adds to it
+  bool has_grad = false;  ///< whether it has a gradient before backward, to which backward adds
 };
 
 /// The mode in which a step runs. grad_again: gradients are enabled again inside no_grad.
@@ -73,17 +73,17 @@ struct Step {
   Ints ints;
   Reals reals;
   Island island = Island::none;
-  bool hook = false, retain = false;  ///< whether the step's first output has a hook; whether it
-                                      ///< retains its gradient
+  /// Whether the step's first output has a hook, and whether it retains its gradient.
+  bool hook = false, retain = false;
 };
 
 struct Program {
   uint64_t seed = 0;
-  bool split = false;  ///< whether tensors are so large that parallel loops are split
+  bool split = false;  ///< whether tensors may be so large that parallel loops are split
   std::vector<Step> steps = {};
-  std::vector<Ref> outputs = {};  ///< the loss is the sum of all elements of the outputs that
-                                  ///< require grad, each multiplied by a fixed random factor of
-                                  ///< its own
+  /// The values from which the loss is computed. The loss is the sum of the elements of those that
+  /// require grad. Each element has a random factor, which is the same in each run.
+  std::vector<Ref> outputs = {};
 
   int ops() const;  ///< number of steps that are not leaves
 };

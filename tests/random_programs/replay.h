@@ -3,8 +3,8 @@
 
 namespace gradus::programs {
 
-/// Returns one line of JSON with the program, its values, its gradients and the constants in its
-/// loss, for replay_torch.py. Leaves have no gradients before backward.
+/// Runs the program, with no gradients before backward. Returns one line of JSON for
+/// replay_torch.py: the program, its values, its gradients and the constant factors in its loss.
 std::string replay_line(const Program& program);
 
 }  // namespace gradus::programs

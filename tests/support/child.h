@@ -13,9 +13,9 @@
 
 #include "gradus/core/runtime/sanitizer.h"
 
-/// Returns whether the allocator caches all freed blocks, which it does not under a sanitizer.
-/// Tests that call in_child() are also skipped if this is false: a sanitizer's own allocator
-/// supports neither a fork of a multithreaded process nor limited memory.
+/// Returns whether the allocator caches all freed blocks: true unless the build has a sanitizer.
+/// Tests that call in_child() are skipped if this is false, because a sanitizer's own allocator
+/// supports neither fork in a multithreaded process nor limited memory.
 inline bool caches() { return !gradus::core::sanitized; }
 
 /// Removes the shared memory that clang's OpenMP leaves when a process is killed or calls _exit.
@@ -33,9 +33,9 @@ inline int wait_for(pid_t child) {
   return status;
 }
 
-/// Runs f in a child process that exits with f's result, which must be from 0 to 255, or with 98 if
-/// f throws a std::exception. Returns the status from waitpid(), which is 0 only if f returned 0,
-/// or -1 if the system makes no child process. Kills a child that runs for 20 seconds.
+/// Runs f in a child process. The child exits with f's result, which must be from 0 to 255, or with
+/// 98 if f throws a std::exception. Returns the status from waitpid(), which is 0 only if f
+/// returned 0. Returns -1 if fork() or waitpid() fails. Kills a child that runs for 20 seconds.
 template <class F>
 int in_child(const F& f) {
   const pid_t child = fork();

@@ -35,8 +35,8 @@ bool taken(const std::string& path, Load&& load) {
 
 /// Calls load() on damaged copies of the file: one for each flipped bit (bits 0, nth, 2 nth, ... of
 /// each byte), one for each shorter length, and some with bytes appended. load() must accept a copy
-/// or throw Error. Returns how many copies it accepted. load() must accept the file itself, which
-/// must have fewer than 3,000 bytes. It is overwritten with each copy and restored at the end.
+/// or throw Error. Returns how many copies load() accepted. The copies overwrite the file, which is
+/// restored at the end. It must have fewer than 3,000 bytes, and load() must accept it undamaged.
 template <class Load>
 int count_taken(const std::string& path, Load&& load, int nth = 1) {
   const std::string good = gradus::read_file(path);

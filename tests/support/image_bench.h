@@ -14,13 +14,13 @@ inline void refused(const std::string& program, const std::string& flags, const 
 }
 
 /// Returns the last line of the output that starts with `beginning`, or "" if there is none. The
-/// first line is not searched.
+/// first line of the output is ignored.
 inline std::string line_of(const std::string& output, const std::string& beginning) {
   const size_t at = output.rfind('\n' + beginning) + 1;
   return at == 0 ? "" : output.substr(at, output.find('\n', at) - at);
 }
 
-/// Returns height and width of a picture in the folder of the bench.
+/// Returns the height and width of a PNG file in the bench's folder.
 inline std::pair<int64_t, int64_t> size_of(const Bench& bench, const std::string& file) {
   const gradus::models::ImageBytes image = gradus::models::read_png(bench / file);
   return {image.height, image.width};
@@ -41,7 +41,8 @@ inline std::string judgement(const std::string& output) {
 }
 
 /// Checks that a run that is killed and then resumed writes the same logs, models and images.json
-/// as an uninterrupted run, and the same further `files`, given as "/NAME" in the output folder.
+/// as an uninterrupted run. Also compares `files`, other files in the output folder, each given as
+/// "/NAME".
 inline void ends_with_the_same_bits(const std::string& program, const std::string& flags,
                                     std::vector<std::string> files) {
   const Bench bench;

@@ -57,7 +57,7 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  /// Sends a signal: SIGSTOP pauses the program until SIGCONT.
+  /// Sends a signal to the program, for example SIGSTOP, which pauses it until SIGCONT.
   void send(int signal) const { REQUIRE(kill(pid_, signal) == 0); }
   /// Reads until the output contains the text. Returns false if the output ends first.
   bool read_until(const std::string& text) {
@@ -67,8 +67,8 @@ class Process {
   }
   /// Returns the output that has been read so far.
   const std::string& output() const { return output_; }
-  /// Sends the signal, unless it is 0, and waits until the program ends. The status is -1 if a
-  /// signal ended the program.
+  /// Sends the signal, unless it is 0, and waits until the program ends. Returns its exit status,
+  /// or -1 if a signal ended it, and its whole output.
   Result finish(int signal = 0) {
     if (signal) kill(pid_, signal);
     while (read_some()) {
@@ -99,7 +99,7 @@ inline Result run(const std::string& program, const std::string& arguments = "",
   return Process(program, arguments, before).finish();
 }
 
-/// Returns a text of at least `characters` characters with some structure.
+/// Returns a text of at least `characters` characters: similar lines that each contain a number.
 inline std::string sample_text(size_t characters = 12000) {
   std::string text;
   for (int i = 0; text.size() < characters; ++i)

@@ -8,9 +8,9 @@
 #include "gradus/optim/parallel/communicator.h"
 #include "tests/support/same_bits.h"
 
-/// Runs f(communicator) on one thread per rank. Returns one text per rank: the message of its
-/// exception, "another rank" if another rank had failed before, or "" if it threw none. `deadline`
-/// is the most seconds that a rank waits for other ranks.
+/// Runs f(communicator) on one thread per rank. Returns one string per rank: the message of the
+/// exception that f threw, "another rank" if another rank failed before, or "" if f did not throw.
+/// `deadline` is the longest time, in seconds, that a rank waits for other ranks.
 inline std::vector<std::string> on_ranks(int ranks,
                                          const std::function<void(gradus::optim::Communicator&)>& f,
                                          double deadline = 30) {

@@ -11,7 +11,7 @@
 using Json = nlohmann::json;
 using Rows = std::vector<std::vector<double>>;
 
-/// A temporary folder with a text, and flags for training on the text.
+/// A temporary folder that contains a text file, and flags for training on this file.
 struct Bench : TemporaryFolder {
   std::string flags;
   explicit Bench(const std::string& text = sample_text()) {
@@ -53,7 +53,7 @@ struct Bench : TemporaryFolder {
     }
     return rows;
   }
-  /// Calls change() on the metadata of the checkpoint and rewrites the checkpoint.
+  /// Rewrites the checkpoint in the folder `out` after change(metadata) has modified its metadata.
   template <class Change>
   void change_metadata(Change&& change) const {
     const std::string path = *this / "out/checkpoint.safetensors";
@@ -61,7 +61,8 @@ struct Bench : TemporaryFolder {
     change(checkpoint.metadata);
     gradus::save_safetensors(path, checkpoint.tensors, checkpoint.metadata);
   }
-  /// Rewrites the checkpoint with all elements of one tensor set to `number`.
+  /// Rewrites the checkpoint in the folder `out` with all elements of the tensor `name` set to
+  /// `number`.
   void fill_tensor(const std::string& name, float number) const {
     const std::string path = *this / "out/checkpoint.safetensors";
     const gradus::SafetensorsFile checkpoint = gradus::load_safetensors(path);

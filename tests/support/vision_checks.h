@@ -33,7 +33,7 @@ inline void check_golden(const std::string& name, nn::Module& model,
   }
 }
 
-/// Compares the derivative of the loss along a random direction v of each parameter with the
+/// For each parameter p, compares the derivative of the loss along a random direction v with the
 /// central difference (loss(p + eps v) - loss(p - eps v)) / (2 eps), in float64.
 inline void check_gradients(nn::Module& model, const std::function<Tensor()>& loss) {
   model.to(float64);
@@ -55,7 +55,7 @@ inline void check_gradients(nn::Module& model, const std::function<Tensor()>& lo
   }
 }
 
-/// Saves a model to a folder and loads it again.
+/// Returns a copy of the model that was saved to a temporary folder and loaded again.
 template <class Model>
 Model saved_and_loaded(const Model& model) {
   const TemporaryFolder folder;

@@ -3,10 +3,10 @@
 // format of the processor's bfloat16 instructions (ProductKernel::bfloat16_panel, packed_panel,
 // tile and window).
 //
-// The simple form rounds A and B and then computes a float32 product. A bfloat16 instruction
-// multiplies and adds 32 elements, a float32 instruction 16. On Zen 4 and 5, products take 0.49 to
-// 0.63 of float32's time, including rounding and packing. Rounding is to the nearest, ties to even.
-// Denormal numbers count as 0.
+// The baseline rounds A and B and then computes a float32 product. A bfloat16 instruction does 32
+// multiply-adds, a float32 instruction 16. On Zen 4 and 5, products take 0.49 to 0.63 of float32's
+// time, including rounding and packing. Rounding is to the nearest, ties to even. Denormal numbers
+// count as 0.
 
 #include <array>
 
@@ -33,8 +33,8 @@ constexpr int64_t elements_of(int64_t n) {
   return ceil_div(n, scalars<E>);
 }
 
-/// Calls f(TypeTag<E>) with the type of the elements in which a kernel's products hold operands of
-/// type T: Pair if they are to be `rounded` and this build can round them, else T.
+/// Calls f(TypeTag<E>) with the element type E of operands that have scalars of type T: Pair if
+/// `rounded` and this build can round T to bfloat16, else T.
 template <class T, class F>
 void with_elements(bool rounded, F&& f) {
   if constexpr (can_round<T>)
@@ -48,10 +48,11 @@ class RoundedOperands;
 
 namespace detail {
 
-// Rounds rows [i, i + rows) and columns [p, p + k) of op(A) to pairs. Row r starts at
-// to + r * pairs. If A is transposed, block b of 8 rows (rounded_rows) starts at to + 8 * b * pairs
-// instead and contains the first pair of each row, then the second of each, and so on. `pairs` is a
-// multiple of 16 and at least k / 2.
+// Rounds rows [i, i + rows) and columns [p, p + k) of op(A) to pairs of neighbours in a row.
+// `pairs` is the row stride of the result: a multiple of 16 and at least k / 2. Without a
+// transpose, row r of the result starts at to + r * pairs. If A is transposed, block b of 8 rows
+// (rounded_rows) starts at to + 8 * b * pairs and contains the first pair of each row, then the
+// second of each, and so on.
 // Long parameter list: the position and size of a block.
 void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                 int64_t pairs, Pair* to);
@@ -62,9 +63,10 @@ void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t 
 void pack_pairs(const blas::Product<float>& g, int64_t p, int64_t k, int64_t j, int64_t cols,
                 Pair* to);
 
-// Round n rows of `cols` elements, `stride` apart, multiplied by `factor`. round_along makes pairs
-// of neighbours in a row: n rows of ceil(cols / 2) pairs. round_down makes pairs of neighbours in a
-// column: ceil(n / 2) rows of `cols` pairs. Rows of pairs are padded with zeros to whole vectors.
+// Multiply n rows of `cols` elements, which lie `stride` apart, by `factor` and round them to
+// pairs. round_along pairs neighbours in a row and writes n rows of ceil(cols / 2) pairs.
+// round_down pairs neighbours in a column and writes ceil(n / 2) rows of `cols` pairs. Rows of
+// pairs are padded with zeros to whole vectors.
 void round_along(float factor, const float* x, int64_t stride, int64_t n, int64_t cols, Pair* to);
 void round_down(float factor, const float* x, int64_t stride, int64_t n, int64_t cols, Pair* to);
 
@@ -96,7 +98,7 @@ constexpr __mmask16 first_lanes(int64_t n) {
   return static_cast<__mmask16>(n >= 16 ? 0xffff : n <= 0 ? 0 : (1 << n) - 1);
 }
 
-// Loads the first n elements, followed by zeros. If n <= 0, all are zeros.
+// Returns the first n elements of x, followed by zeros; all zeros if n <= 0.
 inline __m512 load_first(int64_t n, const float* x) {
   return _mm512_maskz_loadu_ps(first_lanes(n), x);
 }
@@ -117,7 +119,8 @@ inline __m512i pairs_between(__m512 x, __m512 y) {
   return _mm512_permutexvar_epi16(_mm512_load_si512(order.data()), pairs_of(x, y));
 }
 
-// Returns pairs of 32 neighbouring elements, starting at x. All but the first n count as zeros.
+// Returns 32 neighbouring elements, starting at x, as 16 pairs. All but the first n elements count
+// as zeros.
 inline __m512i round_first(int64_t n, const float* x) {
   return pairs_of(load_first(n, x), load_first(n - 16, x + 16));
 }
@@ -210,7 +213,7 @@ inline void round_down(float factor, const float* x, int64_t stride, int64_t n, 
 inline float dot_rounded(int64_t n, const float* x, const float* y) {
   __m512 sum{};
   for (int64_t i = 0; i < n; i += 16) {
-    // A bfloat16 in the high half of a lane is a float.
+    // A lane with a bfloat16 in its high half and 0 in its low half is the same number as a float.
     const __m512i high = pairs_between(__m512{}, load_first(n - i, x + i));
     sum += reinterpret_cast<__m512>(high) * load_first(n - i, y + i);
   }

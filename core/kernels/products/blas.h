@@ -43,12 +43,12 @@ struct Tile {
 /// that time the tile is final and still in a cache.
 using TileDone = std::function<void(const Tile&)>;
 
-/// Computes p, split over the threads by rows or by columns. One and two threads give the same
-/// bits. If one of our own kernels computes p, any number of threads gives the same bits. The old
-/// values of C are only read if p.add is set. If C is empty, `done` is not called. Throws Error for
-/// negative sizes, for a row stride shorter than a row if there are several rows, for sizes or row
-/// strides above 2^31 - 1, for p.lower, and if there is no memory for BLAS. Adds the FLOPs to the
-/// open ProfileScope, if any.
+/// Computes p, split over the threads by rows or by columns. The result is bit-identical for one
+/// and two threads and, if one of our own kernels computes p, for any number of threads. C is read
+/// only if p.add is set. If C is empty, `done` is not called. Throws Error for negative sizes, for
+/// a row stride shorter than a row if there are several rows, for sizes or row strides of 2^31 or
+/// more, for p.lower, and if there is no memory for BLAS. Adds the FLOPs to the open ProfileScope,
+/// if any.
 template <class T>
 void gemm(Product<T> p, const TileDone& done = {});
 

@@ -1,14 +1,13 @@
 #pragma once
-// A matrix product of any size on one thread, made of blocks of sums from tile_gemm.h
-// (ProductKernel::panel).
+// Computes a matrix product of any size on one thread (ProductKernel::panel). C is computed in
+// blocks that are summed in registers, see tile_gemm.h.
 //
-// The simple form is BLAS's gemm: C = op(A) op(B). This kernel reads A in place, unless it rounds
-// the operands to bfloat16. It packs B one panel of columns at a time, right before the panel's
-// use. If B is large, the next panel is prefetched while this one is used. BLAS packs both operands
-// whole and clears C in a separate pass, which together take a tenth of its time at the sizes of a
-// transformer's layers. In float32 with 512-bit vectors this kernel is 4 to 25% faster than
-// OpenBLAS.
-//
+// The baseline is BLAS's gemm: C = op(A) op(B), where op(A) is A or its transpose. This kernel
+// reads A in place, unless it rounds the operands to bfloat16. It packs B one panel of columns at a
+// time, right before the panel is used. If B is large, the next panel is prefetched meanwhile. BLAS
+// packs all of A and B and clears C in a separate pass, which together take a tenth of its time at
+// the sizes of a transformer's layers. In float32 with 512-bit vectors this kernel is 4 to 25%
+// faster than OpenBLAS.
 // Long parameter lists: they follow BLAS's gemm, see tile_gemm.h.
 
 #include <algorithm>
@@ -22,28 +21,29 @@ namespace gradus::kernel {
 
 using blas::Tile, blas::Product;
 
-/// Columns per panel of B, which is also the width of a block of sums.
+/// Columns per panel of B: two vectors. A block of C that is summed in registers is as wide.
 template <class T>
 inline constexpr int64_t panel_cols = 2 * lanes<T>;
 
 namespace detail {
 
-// The most rows of a panel if k takes several steps, and the most columns of C in one step. With
-// k_step rows and 512-bit vectors, a panel takes 32 KB of L1. col_step columns of C stay in a cache
-// while they are summed over several steps of k.
+// If k is large, panel_gemm sums over it in steps. A panel of B then has at most k_step rows: with
+// 512-bit vectors it takes 32 KB of L1. At most col_step columns of C are computed at a time. They
+// stay in a cache until all steps are added.
 inline constexpr int64_t k_step = 256, col_step = 1024;
-// The most rows of a panel that holds all rows of B. C is then written once and not read, unless
-// the product is added to it: float32 products with k = 384 and a wide C are 2 to 4% faster than in
-// two steps.
+// The most rows of a panel that holds all rows of B, so that k takes a single step. Each element of
+// C is then written once and not read, unless the product is added to C: float32 products with k =
+// 384 and a wide C are 2 to 4% faster than in two steps.
 inline constexpr int64_t only_step = 384;
-// The most bytes of A in one step of rows and of k: half of an L2 cache of 1 MB. Each panel of B is
-// packed once per step of rows.
+// The most bytes of A that are multiplied by one panel of B at a time: half of an L2 cache of 1 MB.
+// A larger A is split into blocks of rows, and the panels of B are packed again for each block.
 inline constexpr int64_t near_bytes = 512 << 10;
 // The size of B in bytes above which prefetching is worth its cost.
 inline constexpr int64_t far_bytes = near_bytes / 2;
-// Rows of a block of sums if A is transposed and its stored rows are a multiple of 4 KB apart. Such
-// rows share the sets of the L1 cache, which evicts a cache line before the next block reads the
-// rest of it. A taller block reads more of each line: 8 to 15% faster with 512-bit vectors.
+// Rows of a block of C that is summed in registers, if A is transposed and its stored rows are a
+// multiple of 4 KB apart. Such rows share the sets of the L1 cache, which evicts a cache line
+// before the next block reads the rest of it. A taller block reads more of each line, which is 8 to
+// 15% faster with 512-bit vectors.
 inline constexpr int64_t tall_rows = gemm_rows == 8 ? 12 : gemm_rows;
 // The most rows per tile that panel_gemm passes to `done`.
 inline constexpr int64_t strip_rows = 48;
@@ -118,8 +118,8 @@ template <class T, int64_t N>
     gemm_rows_of<T, false, false, N, gemm_rows>(rows, k, a, lda, panel, width, c, ldc);
 }
 
-// Does the same as panel_block, for at most tall_rows rows of C, if only the first `cols` columns
-// of the panel belong to C. Does not touch the memory after these columns of C.
+// Computes a block of C like panel_block, of at most tall_rows rows, if only the first `cols`
+// columns of the panel belong to C. Does not touch the memory after these columns of C.
 template <class T>
 void narrow_block(bool trans_a, bool add, int64_t rows, int64_t cols, int64_t k, const T* a,
                   int64_t lda, const T* panel, Sum<T>* c, int64_t ldc) {
@@ -142,20 +142,21 @@ class PlainOperands {
   using Element = T;                              ///< the type of a panel's elements
   static constexpr int64_t rows_per_element = 1;  ///< rows of B per row of a panel
 
-  /// Prepares for blocks of at most `rows` rows of A and `step` rows of B.
+  /// Keeps a reference to g. Nothing is rounded, so the size of a step is not needed.
   PlainOperands(const Product<T>& g, int64_t /*rows*/, int64_t /*step*/) : g_(g) {}
-  /// Returns the number of rows of a block of sums.
+  /// Returns the number of rows of C that are summed in registers at a time.
   static int64_t block_rows(const Product<T>& g) {
     const bool aliased = g.lda * static_cast<int64_t>(sizeof(T)) % 4096 == 0;
     return g.trans_a && aliased ? detail::tall_rows : gemm_rows;
   }
-  /// Called before rows [i, i + rows) and columns [p, p + k) of op(A) are multiplied.
+  /// Does nothing, because A is read in place. panel_gemm calls it before it multiplies the block
+  /// of op(A) with rows [i, i + rows) and columns [p, p + k).
   void take_rows(int64_t /*i*/, int64_t /*rows*/, int64_t /*p*/, int64_t /*k*/) {}
   /// Packs a panel of op(B); see detail::pack_panel.
   void pack(int64_t p, int64_t k, int64_t j, int64_t cols, T* to) const {
     detail::pack_panel(g_, p, k, j, cols, to);
   }
-  /// Returns the address of row i, column p of op(A), inside the block passed to take_rows.
+  /// Returns the address of row i, column p of op(A). They must be in the block that take_rows got.
   const T* a_at(int64_t i, int64_t p) const { return g_.a_at(i, p); }
   int64_t lda() const { return g_.lda; }
 
@@ -163,10 +164,10 @@ class PlainOperands {
   const Product<T>& g_;
 };
 
-/// Computes g, which must have positive sizes. Operands is PlainOperands<T> or, to round to
-/// bfloat16, RoundedOperands. Calls done(tile) for each tile of C when it is final and still in the
-/// nearest cache. Several calls that split the columns of C at multiples of panel_cols give the
-/// same bits as one call.
+/// Computes the product g, whose sizes must be positive. Operands is PlainOperands<T>, or
+/// RoundedOperands to round to bfloat16. Calls done(tile) for each tile of C when it is final and
+/// still in the nearest cache. Several calls that split the columns of C at multiples of panel_cols
+/// give a result that is bit-identical to that of one call.
 template <class Operands, class T, class Done>
 void panel_gemm(const Product<T>& g, Done&& done) {
   using namespace detail;

@@ -1,20 +1,20 @@
 #pragma once
-// Choice of the kernel for a matrix product: choose_product. blas::gemm and blas::gemm_serial call
-// it for matrices in memory. attention_forward, conv1d and conv2d, PackedMatrix and products with
+// choose_product chooses the kernel for a matrix product. blas::gemm and blas::gemm_serial call it
+// for matrices in memory. attention_forward, conv1d and conv2d, PackedMatrix and products with
 // compressed weights call it directly.
 //
-// kernel        file             use, and what it gains over its simple form
+// kernel        file             use, and gain over the baseline (another way to compute the same)
 //
 // zero          blas.cpp         k = 0: C becomes 0 or, if the product is added, stays unchanged.
 //
-// row_dots      row_dots.h       A few rows times a matrix, both read along rows, or a matrix times
-//                                one column: one dot product per element of C. A row has the same
-//                                bits for any number of rows up to few_rows. Simple form: BLAS,
-//                                whose gemv does not reach the memory's bandwidth. 2 to 16 rows
-//                                take 0.25 to 0.75 of panel's time. Also used by attention with
-//                                few queries: one dot product per query and key.
+// row_dots      row_dots.h       A few rows times a transposed matrix, or a matrix times one
+//                                column: one dot product of contiguous rows per element of C. A row
+//                                of C is bit-identical for any number of rows up to few_rows.
+//                                Baseline: BLAS, whose gemv does not reach the memory's bandwidth.
+//                                2 to 16 rows take 0.25 to 0.75 of panel's time. Also used by
+//                                attention with few queries: one dot product per query and key.
 //
-// panel         panel_gemm.h     float32 matrices with 512-bit vectors. Simple form: BLAS, which
+// panel         panel_gemm.h     float32 matrices with 512-bit vectors. Baseline: BLAS, which
 //                                packs both operands and clears C; this kernel packs only B. It is
 //                                10 to 25% faster at the shapes of a small GPT (4 layers of 128)
 //                                and 4 to 13% at GPT-2's: training steps take 0.94 and 0.92 of the
@@ -25,28 +25,28 @@
 //
 // bfloat16_panel bfloat16_pairs.h  panel with operands rounded to bfloat16, used in the mode
 //                                Bfloat16Products if the build has bfloat16_products: 0.49 to
-//                                0.63 of panel's time. Of the other kernels, packed_panel, tile and
-//                                window round in this mode: attention takes 0.63 to 0.87 of the
+//                                0.63 of panel's time. packed_panel, tile and window round their
+//                                operands in this mode too: attention takes 0.63 to 0.87 of the
 //                                time, a 3 x 3 convolution 0.56.
 //
-// packed_panel  packed_matrix.h  One matrix B times many A, for example a recurrent weight. Simple
-//                                form: a matmul per step, which packs the weight each time. Two
+// packed_panel  packed_matrix.h  One matrix B times many A, for example a recurrent weight.
+//                                Baseline: a matmul per step, which packs the weight each time. Two
 //                                LSTM layers train in 0.51 of PyTorch's time.
 //
-// tile          tile_gemm.h      Small blocks that other steps of a kernel leave in the caches: the
-//                                tiles of attention. Simple form: two matmuls around a softmax. At
+// tile          tile_gemm.h      Small matrices that are already in the caches: the tiles of
+//                                attention. Baseline: two matmuls around a softmax. At
 //                                these sizes BLAS spends its time on preparations, and the scores
 //                                would be written to memory. Attention over 1024 tokens takes 0.23
 //                                of PyTorch's time and 0.07 of its memory.
 //
-// window        convolution.h    A's rows are windows of an image. Simple form: unfold the image
+// window        convolution.h    A's rows are windows of an image. Baseline: unfold the image
 //                                into a matrix (im2col), then one matmul. This kernel reads the
 //                                padded image: a 3 x 3 convolution takes 0.93 of oneDNN's time.
 //                                Patches as in a ViT (`disjoint` below) are copied into a matrix
 //                                instead, which takes 0.5 to 0.75 of this kernel's time.
 //
 // compressed_dots compressed.h   A few rows times a weight in bfloat16 or int8, read as stored.
-//                                Simple form, used for more rows: convert the weight to float32 by
+//                                Baseline, used for more rows: convert the weight to float32 by
 //                                blocks of rows, then multiply.
 //
 // blas          blas.h           All other matrices.
@@ -79,10 +79,10 @@ enum class ProductOperands {
   compressed,  ///< B is a weight in bfloat16 or int8, transposed
 };
 
-/// The most rows of A that are multiplied as dot products with the rows of B, unless C is a single
-/// column. A row of C has the same bits for any number of rows up to this limit, so that a model
-/// generates the same text in a batch as alone. If the operands are rounded to bfloat16, the limit
-/// is 1.
+/// The most rows of A for which a product with a transposed B is computed as dot products
+/// (row_dots). If operands are rounded to bfloat16, the limit is 1; if C is a single column, there
+/// is none. Up to the limit, a row of C is bit-identical for any number of rows, so that a model
+/// generates the same text for a prompt in a batch as for the prompt alone.
 inline constexpr int64_t few_rows = 64;
 
 /// The shape of a product C = op(A) op(B), or C += op(A) op(B), with op(A) (m, k), op(B) (k, n) and
@@ -94,27 +94,29 @@ struct ProductShape {
   int64_t lda = 0, ldb = 0;  ///< row strides of A and B as stored, before op
   bool recomputed = false;   ///< for tiles: backward recomputes C and needs the same bits
   bool rounded = false;      ///< for matrices: float32 operands may be rounded to bfloat16
-  bool disjoint = false;     ///< for windows: they cover the image without overlap, each with two
-                             ///< or more pixels along both axes, and there is one group
+  bool disjoint = false;     ///< for windows: there is one group, and the windows cover the image
+                             ///< without overlap, each with two or more pixels along both axes
 
-  /// Returns whether C has few rows and is made of dot products of contiguous rows of op(A) with
-  /// the rows of B as stored.
+  /// Returns whether C can be computed as dot products of the rows of op(A), at most few_rows, with
+  /// the rows of B as stored. Both must be contiguous.
   constexpr bool dots_with_b() const {
     return trans_b && (trans_a ? m == 1 && lda == 1 : m <= few_rows);
   }
-  /// Returns whether C is a single column of dot products of the rows of A with op(B), which is
-  /// contiguous.
+  /// Returns whether C is a single column that can be computed as dot products of the rows of A
+  /// with the column op(B). Both must be contiguous.
   constexpr bool dots_with_a() const { return n == 1 && !trans_a && (trans_b || ldb == 1); }
 };
 
-/// With fewer queries than this, attention without a backward pass uses row_dots instead of tiles.
-/// A tile puts one query in each lane of a vector, so most lanes would be empty.
+/// Attention without a backward pass uses row_dots instead of tiles if there are fewer queries than
+/// this. A tile puts one query in each lane of a vector, so most lanes would be empty.
 inline constexpr int64_t few_queries = 4;
 
-/// With 256-bit vectors, C counts as narrow up to this number of columns.
+/// With 256-bit vectors, float32 products use the panel kernel only if C has at most this many
+/// columns.
 inline constexpr int64_t narrow_cols = 32;
 
-/// With more rows of A than this, a compressed B is converted to float32.
+/// The most rows of A that are multiplied by a compressed B as stored. For more rows, B is
+/// converted to float32.
 inline constexpr int64_t few_compressed_rows = 12;
 
 /// Whether this build can multiply in bfloat16.
@@ -137,7 +139,8 @@ constexpr ProductKernel choose_product(const ProductShape& p, Dtype dtype,
     case ProductOperands::packed:
       return ProductKernel::packed_panel;
     case ProductOperands::tiles:
-      // Dot products round differently from tiles, so a recomputed product stays with tiles.
+      // Dot products round differently from tiles. If backward recomputes the product, it uses
+      // tiles, so the forward pass must use tiles too.
       return p.m < few_queries && p.k > 0 && !p.recomputed ? ProductKernel::row_dots
                                                            : ProductKernel::tile;
     case ProductOperands::windows:

@@ -1,16 +1,15 @@
 #pragma once
-// A few rows times a matrix, both read along rows: one dot product per element of C
-// (ProductKernel::row_dots).
+// Multiplies a few rows by a transposed matrix, C = X W^T: one dot product of contiguous rows per
+// element of C (ProductKernel::row_dots).
 //
-// The simple form is BLAS's gemm: C = X W^T. Instead of packing W, each thread reads a few rows of
-// W as streams of memory and multiplies them with all rows of X. With one row of X, this kernel
-// takes no longer than reading W from memory; BLAS's gemv takes longer. With 2 to 16 rows it takes
-// 0.25 to 0.75 of the panel kernel's time, with 64 rows 0.95 to 1.05 (1.7 if rows have only 128
-// elements).
+// The baseline is BLAS's gemm. Instead of packing W, each thread reads a few rows of W as streams
+// of memory and multiplies them with all rows of X. With one row of X, this kernel takes no longer
+// than reading W from memory; BLAS's gemv takes longer. With 2 to 16 rows it takes 0.25 to 0.75 of
+// the panel kernel's time, with 64 rows 0.95 to 1.05 (1.7 if rows have only 128 elements).
 //
-// With at most few_rows rows (see product.h), an element's bits do not depend on the number of
-// rows. Unless operands are rounded to bfloat16, a text generated in a batch of that size therefore
-// gets the same logits as one generated alone.
+// With at most few_rows rows (see product.h), a row of C is bit-identical for any number of rows.
+// Unless operands are rounded to bfloat16, a model therefore computes the same logits for a text in
+// a batch of that size as for the text alone.
 
 #include "gradus/core/kernels/products/blas.h"
 #include "gradus/core/kernels/products/product.h"
@@ -33,7 +32,7 @@ struct RowDots {
   T* y;
   int64_t row_stride, col_stride;
 
-  /// Columns of y per block of sums.
+  /// Columns of y that are summed in registers at a time.
   static constexpr int64_t block_cols = lanes<T> / 2;
 
   /// Returns the number of columns that one thread computes at a time, a multiple of block_cols.
@@ -113,7 +112,8 @@ struct RowDots {
       store<Cols>(sums + r * Cols, add || p > 0, y + (i + r) * row_stride + j * col_stride);
   }
 
-  // Writes or adds the sums of each vector's lanes.
+  // Sums the lanes of each of `Cols` vectors and writes the totals to columns of y, from `to` on.
+  // If `add_to`, adds them to y instead.
   template <int64_t Cols>
   void store(Vector* sums, bool add_to, T* to) const {
     T totals[lanes<T>];
@@ -125,8 +125,8 @@ struct RowDots {
   }
 };
 
-/// Returns the dot products that compute p, a product of matrices in memory. `shape` is its shape,
-/// for which choose_product returned row_dots.
+/// Returns the dot products that compute p, a product of matrices in memory. `shape` is the shape
+/// of p. choose_product must have returned row_dots for it.
 template <class T>
 RowDots<T> row_dots(const ProductShape& shape, const blas::Product<T>& p) {
   if (shape.dots_with_b()) return {p.m, p.n, p.k, p.a, p.lda, p.b, p.ldb, p.add, p.c, p.ldc, 1};

@@ -1,6 +1,6 @@
 #pragma once
 // Products whose result is a symmetric matrix, on one thread. Only the lower triangle is computed,
-// which halves the work; then it is mirrored.
+// which halves the work, and then copied to the upper triangle.
 
 #include "gradus/core/kernels/products/blas.h"
 #include "gradus/core/kernels/products/panel_gemm.h"
@@ -30,10 +30,11 @@ void scale_rows(T factor, int64_t rows, int64_t cols, const T* x, int64_t stride
     simd_for(cols, [=](int64_t j) { out[j] = factor * x[j]; });
 }
 
-/// Computes columns [begin, end) of the symmetric matrix C = factor A + A B from the diagonal down,
-/// and mirrors them to rows [begin, end) right of the diagonal. `begin` and `end` must be multiples
-/// of panel_cols, unless end = g.n; splitting there does not change the bits. If the factor is not
-/// 0, A must be square and not transposed. Ignores g.m, g.add and g.lower.
+/// Computes columns [begin, end) of the symmetric matrix C = factor A + op(A) op(B), from the
+/// diagonal down, and mirrors them to rows [begin, end), right of the diagonal. `begin` and `end`
+/// must be multiples of panel_cols, except that end may be g.n. Several calls that split the
+/// columns there give a result that is bit-identical to that of one call. If the factor is not 0, A
+/// must be square and not transposed. Ignores g.m, g.add and g.lower.
 template <class T>
 void symmetric_product(T factor, const Product<T>& g, int64_t begin, int64_t end) {
   constexpr int64_t width = panel_cols<T>;

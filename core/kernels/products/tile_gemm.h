@@ -1,12 +1,12 @@
 #pragma once
 // Products and transposes of small matrices that lie in the caches (ProductKernel::tile).
 //
-// The simple form is C = op(A) B as three nested loops or by BLAS, where op(A) is A or its
-// transpose. This kernel packs nothing and calls nothing. From about 32 x 32 x 32 up it runs near
-// the machine's peak, at sizes where BLAS still spends its time on preparations. With AVX2,
-// attention is 4 to 6% faster with blocks of 6 rows of sums, the most that fit the registers, than
-// with blocks of 4. The code uses the vector types that GCC and clang share, because neither
-// compiler keeps a block of sums in registers if it is written as plain loops.
+// The baseline is C = op(A) B by BLAS or as three nested loops, where op(A) is A or its transpose.
+// This kernel packs nothing and calls nothing. From about 32 x 32 x 32 on it runs near the
+// machine's peak, at sizes where BLAS still spends its time on preparations. A block of C is summed
+// in registers. With AVX2, attention is 4 to 6% faster with blocks of 6 rows, the most that fit the
+// registers, than with blocks of 4. The code uses the vector types that GCC and clang share,
+// because neither compiler keeps a block in registers if it is written as plain loops.
 //
 // Long parameter lists: as in BLAS's gemm, each matrix is passed as a pointer and a row stride,
 // which stay in registers.
@@ -19,9 +19,9 @@
 
 namespace gradus::kernel {
 
-// A block of sums is gemm_rows by 2 vectors. This is enough to hide the latency of a multiply-add,
-// and few enough to fit the registers together with the operands (16 registers with AVX2 and SSE,
-// 32 with AVX-512).
+// A block of C that is summed in registers has gemm_rows rows of 2 vectors each. This is enough to
+// hide the latency of a multiply-add, and few enough to fit the registers together with the
+// operands (16 registers with AVX2 and SSE, 32 with AVX-512).
 #if defined(__AVX512F__)
 inline constexpr int64_t vector_bytes = 64;
 inline constexpr int64_t gemm_rows = 8;
@@ -78,10 +78,10 @@ struct MultiplyAdd {
 template <class T>
 using Sum = typename MultiplyAdd<T>::Sum;
 
-// Computes R rows by N vectors of C in R * N registers. Each of the k steps reads N vectors of B
-// and R elements of A. If Add, the old C is added last, so that a sum that is split over several
-// calls is a sum of partial sums. In float32, 2^20 equal terms that are added one after another to
-// a single total make it 1% too large.
+// Computes a block of R rows by N vectors of C = op(A) B in R * N registers. Each of the k steps
+// reads N vectors of B and R elements of A. If Add, the old C is added last. A long sum that is
+// split over several calls is thus a sum of partial sums, which is more accurate: in float32, 2^20
+// equal terms that are added one by one give a total that is 1% too large.
 template <class T, bool TransA, bool Add, int64_t R, int64_t N>
 inline void gemm_block(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, Sum<T>* c,
                        int64_t ldc) {
@@ -159,9 +159,9 @@ inline auto sum_lanes(Vector x, std::index_sequence<I...>) {
   return x[0] + x[1];
 }
 
-// Writes the sums of the lanes of N vectors, added in the order of sum_lanes, to N elements. N must
-// be 1 or half of the lanes, and `to` must have space for a whole vector. May overwrite x. Each
-// round adds the halves of each of two vectors and interleaves the two results in one vector.
+// Sums the lanes of each of N vectors, in the order of sum_lanes, and writes the N sums to `to`. N
+// must be 1 or half of the lanes, and `to` must have space for a whole vector. May overwrite x.
+// Each round adds the halves of each of two vectors and interleaves the two results in one vector.
 template <int64_t N, class Vector, class T>
 inline void sums_of_lanes(Vector* x, T* to) {
   constexpr int64_t n = lanes<T>;

@@ -10,37 +10,39 @@
 
 namespace gradus::models {
 
-/// Reads conversations from JSON lines of the form {"messages": [{"role": "user", "content":
-/// "..."}, ...]} or {"system": "...", "prompt": "...", "answer": "..."}, where "system" may be
-/// missing. Blank lines and other entries of a line are ignored. Throws Error, naming the file and
-/// the line, on a line of another form. Also throws Error if the file cannot be read or contains no
-/// conversation.
+/// Returns the conversations in a file of JSON lines. Each line has the form
+///   {"messages": [{"role": "user", "content": "..."}, ...]}
+/// or {"system": "...", "prompt": "...", "answer": "..."}, where "system" is optional. Blank lines
+/// and other keys are ignored. Throws Error if the file cannot be read or contains no conversation.
+/// Also throws Error, naming the file and the line, on a line of another form.
 std::vector<Conversation> read_chats(const std::string& path);
 
-/// Rows of tokens. A row contains one or more conversations, one after another, and then filler:
-/// inputs 0 with targets -100 and positions from 0. See GPT::loss.
+/// A batch of B rows of T tokens, for GPT::loss. Each row contains one or more whole conversations,
+/// one after another, and then padding: input 0, target -100. Positions count from 0 in each
+/// conversation, and again in the padding.
 struct PackedBatch {
   Tensor inputs;     ///< (B, T) int64
   Tensor targets;    ///< (B, T) int64: the next token if it is part of an answer, else -100
   Tensor positions;  ///< (B, T) int64: position of each token in its conversation
 };
 
-/// Encoded conversations, packed into rows of `context` tokens.
+/// A data set of encoded conversations, packed into rows of `context` tokens.
 class ChatData {
  public:
-  /// Encodes the conversations and leaves out those with more than context + 1 tokens or without an
-  /// answer. Throws Error if none remains, if the context is not positive, or if encode_chat throws
-  /// Error; in the last case the message names the conversation, counted from 1.
+  /// Encodes the conversations. Leaves out those that have more than context + 1 tokens or no
+  /// answer. Throws Error if none remains or if context < 1. Also throws the errors of encode_chat;
+  /// the message then gives the number of the conversation, counted from 1.
   ChatData(const std::vector<Conversation>& conversations, const Tokenizer& tokenizer,
            const ChatTemplate& form, int64_t context);
-  /// Returns `batch` rows of randomly chosen conversations. They depend only on (split, seed, step,
-  /// index). Both splits choose from all conversations, with different random numbers. The
-  /// arguments and their limits are those of TextData::random_batch.
+  /// Returns `batch` rows of randomly chosen conversations. The choice depends only on the
+  /// arguments; `index` numbers the batches of one training step. Both splits choose from all
+  /// conversations, but with different random numbers. Throws Error unless 1 <= batch <= 2^16,
+  /// 0 <= step < 2^32 and 0 <= index < 2^16.
   PackedBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                            int64_t index = 0) const;
-  /// Returns up to `batch` consecutive rows, beginning with row `first`. All rows together contain,
-  /// once and in order, the conversations that were not left out. Throws Error unless
-  /// 0 <= first < num_rows() and batch > 0.
+  /// Returns up to `batch` consecutive rows, beginning with row `first`. Rows 0 to num_rows() - 1
+  /// contain each conversation in use once, in the order passed to the constructor. Throws Error
+  /// unless 0 <= first < num_rows() and batch > 0.
   PackedBatch rows(int64_t first, int64_t batch) const;
   /// Returns the number of rows into which the conversations are packed.
   int64_t num_rows() const { return std::ssize(rows_); }
@@ -51,7 +53,7 @@ class ChatData {
 
  private:
   PackedBatch pack(const std::vector<std::vector<size_t>>& rows) const;
-  /// Returns the number of inputs that conversation i occupies in a row.
+  /// Returns the number of positions that conversation i occupies in a row.
   int64_t size(size_t i) const { return std::ssize(all_[i].ids) - 1; }
 
   std::vector<ChatTokens> all_;

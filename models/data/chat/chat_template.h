@@ -14,59 +14,66 @@ struct Message {
   std::string content;  ///< UTF-8
   bool operator==(const Message&) const = default;
 };
-/// A conversation: at most one system message, then messages of user and assistant in turn, the
-/// user's first.
+/// A conversation: an optional system message, then user and assistant messages in turn. The user
+/// writes first.
 using Conversation = std::vector<Message>;
 
-/// The text around each message. In a template, the name of a special token stands for the token;
-/// in a message, it is ordinary text.
+/// The text that a chat model expects around each message. The name of a special token stands for
+/// that token in a template, but is ordinary text in a message.
 struct ChatTemplate {
-  /// The text before and after a message.
+  /// The text before and after each message of one role.
   struct Turn {
-    std::string before;  ///< for the assistant: the text after which a model answers
-    std::string after;   ///< for the assistant: the text that ends an answer
+    std::string before;  ///< text before a message; the assistant's is the end of a prompt
+    std::string after;   ///< text after a message; the assistant's marks the end of an answer
   };
   std::string name;              ///< "plain", "chatml", "llama2", "llama3" or "mistral"
-  Turn system, user, assistant;  ///< around messages of each role
-  bool system_in_user = false;   ///< put the system message at the start of the first user message
+  Turn system, user, assistant;  ///< the text around the messages of each role
+  bool system_in_user = false;   ///< whether to put the system message into the first user message
 };
 
-/// Returns the template with the given name. "plain" writes "User: ...\nAssistant: ...\n\n" and is
-/// for models without special tokens. "chatml", which Qwen and SmolLM2 use, marks messages with
-/// <|im_start|> and <|im_end|>, "llama2" and "mistral" with [INST] and [/INST], and "llama3" with
-/// <|start_header_id|> and <|eot_id|>. Throws Error on another name.
+/// Returns the template with the given name. Throws Error on any other name. The names, and the
+/// marks that these templates put around messages, are:
+///   "plain"              "User: ...\nAssistant: ...\n\n" (for models without special tokens)
+///   "chatml"             <|im_start|> and <|im_end|> (for Qwen and SmolLM2)
+///   "llama2", "mistral"  [INST] and [/INST]
+///   "llama3"             <|start_header_id|> and <|eot_id|>
 const ChatTemplate& chat_template(const std::string& name);
 
-/// Returns the template that matches the Jinja template of a model folder. The Jinja template is
-/// the file chat_template.jinja, else "chat_template" in tokenizer_config.json, else
-/// "chat_template" in text.json. If "chat_template" is an array of named templates, the one named
-/// "default" counts. Only the marks around messages are compared; for example, a default system
-/// message is ignored. Throws Error if the Jinja template is not of the form chatml, llama2, llama3
-/// or mistral, or if one of these files exists but cannot be read. If `folder` is "" or has no Jinja
-/// template, returns chatml if the tokenizer has the special token <|im_start|>, else llama3 if the
-/// tokenizer has <|start_header_id|>, else plain.
+/// Returns the template that matches the Jinja template of a model folder. Uses the first Jinja
+/// template that it finds in the file chat_template.jinja, under the key "chat_template" in
+/// tokenizer_config.json, or under the same key in text.json. If the key has an array of named
+/// templates, uses the one named "default".
+///
+/// A Jinja template is recognised by its marks, for example <|im_start|>. Everything else in it,
+/// such as a default system message, is ignored. Throws Error if it has the marks of none of
+/// chatml, llama2, llama3 and mistral, or if one of the three files exists but cannot be read.
+///
+/// If `folder` is "" or has no Jinja template, the tokenizer's special tokens decide: returns
+/// chatml if there is <|im_start|>, otherwise llama3 if there is <|start_header_id|>, otherwise
+/// plain.
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer);
 
-/// A conversation as token ids.
+/// A conversation as token ids. An answer is an assistant's message and the text that ends it.
 struct ChatTokens {
-  std::vector<int64_t> ids;   ///< starts with tokenizer.begin_ids()
-  std::vector<bool> answers;  ///< for each token: whether it belongs to an answer, that is, to an
-                              ///< assistant's message or the text that ends it
+  std::vector<int64_t> ids;   ///< token ids, beginning with tokenizer.begin_ids()
+  std::vector<bool> answers;  ///< for each token: whether it belongs to an answer
 };
 
-/// Encodes a conversation. If `ask` is true, appends the text before an assistant's message, for a
-/// model to continue. Throws Error if the conversation is empty or not as Conversation describes,
-/// if `ask` is true and the last message is not the user's, or if the tokenizer rejects a text.
-/// Throws Error if form.user.before or form.assistant.after contains one of <|im_start|>,
-/// <|im_end|>, <|start_header_id|>, <|end_header_id|>, <|eot_id|>, `<s>` and `</s>` that is not a
-/// special token of the tokenizer. Throws Error if the template is plain and a message contains
-/// "\n\n" or ends with "\n".
+/// Returns the tokens of a conversation. If `ask` is true, they end with form.assistant.before, so
+/// that a model continues with its answer. Throws Error
+/// - if the conversation is empty, or its roles are not in the order that Conversation describes;
+/// - if `ask` is true and the last message is not the user's;
+/// - if the tokenizer rejects a text;
+/// - if the template is plain and a message contains "\n\n" or ends with "\n";
+/// - if form.user.before or form.assistant.after contains <|im_start|>, <|im_end|>,
+///   <|start_header_id|>, <|end_header_id|>, <|eot_id|>, `<s>` or `</s>`, and this is not a special
+///   token of the tokenizer.
 ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& form,
                        const Conversation& conversation, bool ask = false);
 
-/// Returns the string at which an answer ends, for StopText (decoding.h): the special token in
-/// form.assistant.after without the text around the token or, for the plain template, all of
-/// form.assistant.after.
+/// Returns the string that ends a model's answer, as a stop string for StopText (decoding.h). It is
+/// the special token in form.assistant.after. The plain template has no special token; its stop
+/// string is all of form.assistant.after.
 std::string end_of_answer(const ChatTemplate& form);
 
 }  // namespace gradus::models

@@ -1,6 +1,6 @@
 #pragma once
-// Span corruption: removes spans of tokens from a text, and the model learns to write them. A
-// special token, called sentinel, marks each gap.
+// Span corruption: removes spans of tokens from a text, so that a model can learn to restore them.
+// A special token, called a sentinel, marks each gap.
 
 #include <cstdint>
 #include <vector>
@@ -13,29 +13,33 @@ struct CorruptSpansOptions {
   double rate = 0.15;          ///< fraction of the tokens to remove, above 0 and below 1
   double mean_span = 3;        ///< mean length of the removed spans, in tokens, at least 1
   int64_t first_sentinel = 0;  ///< id of the first gap's sentinel; later gaps use the next ids
-  int64_t sentinels = 100;     ///< number of sentinel ids; a text needs one per gap plus one
+  int64_t sentinels = 100;     ///< number of sentinels; a text with n gaps needs n + 1
 };
 
 /// A training pair for T5: the encoder reads `source`, and the decoder learns to write `target`.
 struct CorruptedSpans {
-  std::vector<int64_t> source;  ///< the tokens, each span replaced by its sentinel
-  std::vector<int64_t> target;  ///< sentinel, span, sentinel, span, ..., and one more sentinel
+  std::vector<int64_t> source;  ///< the text, with a sentinel in place of each removed span
+  std::vector<int64_t> target;  ///< each sentinel with its removed span, and a last sentinel
 };
 
 /// The numbers of spans and tokens that corrupt_spans removes.
 struct SpanCounts {
-  int64_t spans, taken;  ///< number of spans and of tokens removed
+  int64_t spans, taken;  ///< number of removed spans; number of removed tokens
 };
-/// Returns the counts for a sequence of n tokens. Throws Error unless n >= 2, 0 < rate < 1 and
-/// mean_span >= 1.
+/// Returns how many spans and how many tokens corrupt_spans removes from n tokens. Throws Error
+/// unless n >= 2, 0 < rate < 1 and mean_span >= 1.
 SpanCounts span_counts(int64_t n, const CorruptSpansOptions& options);
 
-/// Removes r = round(rate n) of n tokens, at least 1 and at most n - 1, in round(r / mean_span)
-/// spans, at least 1 and at most n - r. Raffel et al. 2020, arXiv 1910.10683, sections 3.1.4 and
-/// 3.3.4. Lengths and positions are drawn uniformly from all arrangements without empty spans and
-/// with at least one token kept between any two spans. (T5's own code always removes a span at the
-/// end.) The result depends only on the arguments. Throws Error on fewer than 2 tokens, on options
-/// out of range, on a token that is a sentinel, and on too few sentinels.
+/// Returns `tokens` with random spans removed, and the removed spans: Raffel et al. 2020, arXiv
+/// 1910.10683, sections 3.1.4 and 3.3.4. The result depends only on the arguments.
+///
+/// Of n tokens, removes r = round(rate n), but at least 1 and at most n - 1. They form
+/// round(r / mean_span) spans, but at least 1 and at most n - r. No span is empty, and at least one
+/// token is kept between two spans. All arrangements of this kind are equally likely. (T5's own
+/// code always removes a span at the end.)
+///
+/// Throws Error if there are fewer than 2 tokens, if an option is out of range, if a token is a
+/// sentinel, or if there are too few sentinels.
 CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSpansOptions& options,
                              RandomKey key);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Pre-training without labels: the model learns to write the spans removed from a text.
+// Pre-training data for denoising: a model learns to restore the spans removed from a text.
 
 #include <cstdint>
 #include <string>
@@ -14,40 +14,40 @@ struct DenoisingOptions {
   int64_t length = 128;     ///< maximum number of tokens per sequence, at least 2
   double rate = 0.15;       ///< fraction of a sequence's tokens to remove, above 0 and below 1
   double mean_span = 3;     ///< mean length of the removed spans, in tokens, at least 1
-  double validation = 0.1;  ///< fraction of the sequences to hold out, in [0, 1); if it is > 0 and
-                            ///< there are at least two sequences, at least one is held out
+  double validation = 0.1;  ///< fraction of the sequences to hold out for validation, in [0, 1)
   uint64_t seed = 0;        ///< determines which sequences are held out
 };
 
-/// Lines of a text with spans removed (corrupt_spans.h). In the source, a sentinel replaces each
-/// span. The target lists the spans, each after its sentinel, and ends with one more sentinel.
-/// random_batch() draws new spans for each batch; pairs() removes the same spans on every call.
+/// Pairs of token sequences for span corruption (see corrupt_spans), made from the lines of a text.
+/// The source is a line with spans removed, each replaced by a sentinel. The target lists the
+/// removed spans, each after its sentinel, and ends with one more sentinel. random_batch() removes
+/// new random spans for each batch; pairs() removes the same spans on every call.
 ///
-/// A line of at most `length` tokens is one sequence. A longer line is divided into sequences whose
-/// lengths differ by at most 1. Repeated sequences are dropped, so that no sequence is in both
-/// splits.
+/// A line of at most options.length tokens is one sequence. A longer line is divided into sequences
+/// whose lengths differ by at most 1. Repeated sequences are dropped, so that no sequence is in
+/// both splits. If options.validation is above 0 and there are at least two sequences, at least one
+/// is held out.
 class DenoisingData : public PairSource {
  public:
   /// Statistics of the text.
   struct Report {
     int64_t train = 0, validation = 0;  ///< number of sequences in each split
-    int64_t too_short = 0;  ///< sequences dropped because they have one token; empty lines do not
-                            ///< count
-    int64_t repeated = 0;   ///< sequences dropped because they equal an earlier one
-    int64_t tokens = 0, unknown = 0;  ///< tokens in the remaining sequences; [UNK] among them
-    int64_t longest_target = 0;       ///< length of the longest target, in tokens, with its
-                                      ///< sentinels, without [START] and [END]
+    int64_t too_short = 0;              ///< sequences dropped because they have only one token
+    int64_t repeated = 0;               ///< sequences dropped because they equal an earlier one
+    int64_t tokens = 0, unknown = 0;    ///< number of tokens in use; how many are [UNK]
+    int64_t longest_target = 0;         ///< tokens of the longest target, with its sentinels
   };
 
-  /// Returns special tokens for a new tokenizer: [PAD], [UNK], [START], [END] and the sentinels
-  /// [X0], [X1], ..., as many as sequences of options.length tokens need. Throws Error if the
-  /// length, the rate or the mean span is out of range.
+  /// Returns the special tokens that a new tokenizer needs: [PAD], [UNK], [START], [END] and the
+  /// sentinels [X0], [X1], ... There are enough sentinels for sequences of options.length tokens.
+  /// Throws Error if the length, the rate or the mean span is out of range.
   static std::vector<std::string> special_tokens(const DenoisingOptions& options = {});
 
-  /// Encodes the text. The tokenizer needs [PAD], [START], [END] and, with consecutive ids, the
-  /// sentinels that special_tokens(options) returns. Throws Error if one is missing, if the
-  /// sentinels' ids are not consecutive, if an option is out of range, if no training sequence is
-  /// left, or if the tokenizer rejects a line; in the last case the message names the line.
+  /// Encodes the lines of `text`. The tokenizer needs [PAD], [START], [END] and the sentinels that
+  /// special_tokens(options) returns, with consecutive ids. Throws Error if a token is missing, if
+  /// the sentinels' ids are not consecutive, if an option is out of range, or if no training
+  /// sequence is left. Also throws Error if the tokenizer rejects a line; the message then gives
+  /// the line's number.
   DenoisingData(const std::string& text, const Tokenizer& tokenizer,
                 const DenoisingOptions& options = {});
 

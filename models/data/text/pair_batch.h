@@ -12,31 +12,32 @@
 
 namespace gradus::models {
 
-/// Pairs x, y of token sequences, padded to the longest in the batch. S is the length of the
-/// longest x. T is the length of the longest y plus one, for [START] or [END]. All tensors are
-/// int64.
+/// B pairs of token sequences: source x and target y. All tensors are int64. S is the length of the
+/// longest x. T is the length of the longest y plus one, for [START] or [END]. Shorter rows are
+/// padded at the end.
 struct PairBatch {
   Tensor source;          ///< (B, S): x, then [PAD]
   Tensor source_lengths;  ///< (B): length of each x, 1 to S
-  Tensor inputs;          ///< (B, T): [START] y, then [PAD]
-  Tensor targets;         ///< (B, T): y [END], then -100, which cross_entropy ignores
+  Tensor inputs;          ///< (B, T): [START], y, then [PAD]
+  Tensor targets;         ///< (B, T): y, [END], then -100, which cross_entropy ignores
 };
 
-/// Base class of data sets whose pairs are split into training and validation.
+/// Base class of data sets that consist of pairs of token sequences, in a training split and a
+/// validation split.
 class PairSource {
  public:
   virtual ~PairSource() = default;
   /// Returns the number of pairs in a split.
   virtual int64_t num_pairs(Split split) const = 0;
-  /// Returns the length of the longest target of both splits, in tokens, without [START] and [END].
+  /// Returns the number of tokens in the longest target of both splits, without [START] and [END].
   virtual int64_t longest_target() const = 0;
 
-  /// Returns `batch` random pairs of a split. They depend only on the split and (seed, step,
-  /// index). The arguments and their limits are those of TextData::random_batch. Throws Error if
-  /// the split is empty.
+  /// Returns `batch` random pairs of a split. The choice depends only on the arguments; `index`
+  /// numbers the batches of one training step. Throws Error if the split is empty, or unless
+  /// 1 <= batch <= 2^16, 0 <= step < 2^32 and 0 <= index < 2^16.
   PairBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                          int64_t index = 0) const;
-  /// Returns up to `batch` consecutive pairs of a split, beginning with pair `first`. They are the
+  /// Returns up to `batch` consecutive pairs of a split, beginning with pair `first`. A pair is the
   /// same on every call. Throws Error unless 0 <= first < num_pairs(split) and batch >= 1.
   PairBatch pairs(Split split, int64_t first, int64_t batch) const;
 
@@ -45,17 +46,18 @@ class PairSource {
   struct TokenPair {
     std::vector<int64_t> source, target;  ///< without [START] and [END]
   };
-  /// The source tokenizer needs [PAD]. The target tokenizer needs [PAD], [START] and [END]. Throws
-  /// Error if one is missing or if a vocabulary has 2^31 tokens or more. `name` is not copied and
-  /// must outlive this object. Error messages of this class begin with `name`, except the message
-  /// about a missing token.
+  /// Stores the ids of [PAD] in both vocabularies, and of [START] and [END] in the target
+  /// vocabulary. Throws Error if a tokenizer lacks one of them or has 2^31 tokens or more. Error
+  /// messages of this class begin with `name`, except the message about a missing token. `name` is
+  /// not copied and must outlive this object.
   PairSource(const char* name, const Tokenizer& source, const Tokenizer& target);
-  /// Returns pair i of a split. All randomness comes from `key`.
+  /// Returns pair i of a split. Its random choices, if any, depend only on `key`.
   virtual TokenPair pair(Split split, int64_t i, RandomKey key) const = 0;
 
-  /// Returns, for each sequence, whether to hold it out. Chooses round(share n) of the n distinct
-  /// sequences at random, with all their repeats, but at least one if n > 1 and share > 0. The
-  /// choice does not depend on the order of the sequences. Throws Error unless 0 <= share < 1.
+  /// Returns, for each sequence, whether it is held out for validation. Equal sequences are either
+  /// all held out or all kept. Of n distinct sequences, holds out round(share n) at random, but at
+  /// least one if n > 1 and share > 0. The choice does not depend on the order of the sequences.
+  /// Throws Error unless 0 <= share < 1.
   std::vector<bool> held_out(const std::vector<std::span<const int32_t>>& sequences, double share,
                              uint64_t seed) const;
 

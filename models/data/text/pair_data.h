@@ -10,52 +10,53 @@
 namespace gradus::models {
 
 struct PairDataOptions {
-  int64_t max_source = 256;  ///< maximum tokens of a source; pairs that exceed it are left out
+  int64_t max_source = 256;  ///< maximum tokens of a source; pairs with longer sources are left out
   int64_t max_target = 256;  ///< maximum tokens of a target, without [START] and [END]
-  double validation = 0.1;   ///< fraction of the distinct sources to hold out, in [0, 1); if it is
-                             ///< above 0 and two sources differ, at least one is held out
+  double validation = 0.1;   ///< fraction of the distinct sources to hold out, in [0, 1)
   uint64_t seed = 0;         ///< determines which sources are held out
 };
 
 /// Encoded pairs, divided into training pairs and validation pairs. No source is in both splits,
 /// either as text or as tokens. (Lower-casing and [UNK] can make distinct texts equal as tokens.)
+/// If options.validation is above 0 and at least two sources differ, at least one source is held
+/// out.
 class PairData : public PairSource {
  public:
   /// Counts of the pairs in use and of those left out.
   struct Report {
     int64_t train = 0, validation = 0;  ///< number of pairs in each split
-    int64_t too_long = 0;               ///< pairs left out because a side is too long
-    int64_t empty = 0;                  ///< pairs left out because a side has no tokens
-    int64_t held_out = 0;               ///< training pairs left out because a validation pair has
-                                        ///< the same source; 0 if PairData chose the split
-    int64_t source_tokens = 0, target_tokens = 0;      ///< tokens in the pairs in use
-    int64_t unknown_sources = 0, unknown_targets = 0;  ///< [UNK] among these tokens
+    int64_t too_long = 0;               ///< pairs left out because source or target is too long
+    int64_t empty = 0;                  ///< pairs left out because source or target has no tokens
+    int64_t held_out = 0;               ///< training pairs left out as their source is held out
+    int64_t source_tokens = 0, target_tokens = 0;      ///< number of tokens in the pairs in use
+    int64_t unknown_sources = 0, unknown_targets = 0;  ///< [UNK] tokens in the pairs in use
     int64_t longest_source = 0, longest_target = 0;    ///< in tokens, without [START] and [END]
   };
 
-  /// Encodes the pairs. The source tokenizer needs [PAD]. The target tokenizer needs [PAD], [START]
-  /// and [END]. Throws Error if one is missing, if an option is out of range, if no training pair
-  /// is left, or if a tokenizer rejects a pair; in that case the message gives the pair's index.
+  /// Encodes the pairs and chooses which to hold out. The source tokenizer needs [PAD]. The target
+  /// tokenizer needs [PAD], [START] and [END]. Throws Error if one of these is missing, if an
+  /// option is out of range, or if no training pair is left. Also throws Error if a tokenizer
+  /// rejects a text; the message then gives the index of the pair.
   PairData(const std::vector<TextPair>& pairs, const Tokenizer& source, const Tokenizer& target,
            const PairDataOptions& options = {});
   /// Encodes pairs that are already split. A training pair is left out, and counted in
   /// Report::held_out, if a validation pair in use has the same source tokens. options.validation
   /// and options.seed are ignored. Throws the same errors as the other constructor; the message
-  /// about a rejected pair also names its list.
+  /// about a rejected text also says whether it is from a training pair or a validation pair.
   PairData(const std::vector<TextPair>& train, const std::vector<TextPair>& validation,
            const Tokenizer& source, const Tokenizer& target, const PairDataOptions& options = {});
 
-  const Report& report() const { return report_; }  ///< statistics of all pairs given
+  const Report& report() const { return report_; }  ///< statistics of all pairs passed
   /// Returns the number of pairs in a split.
   int64_t num_pairs(Split split) const override { return std::ssize(entries(split)); }
   int64_t longest_target() const override { return report_.longest_target; }
-  /// Returns the index that pair i of a split had in the list passed to the constructor. If two
-  /// lists were passed, this is the index in the split's list. Throws Error if there is no pair i.
+  /// Returns the index of pair i of a split in the vector passed to the constructor. If two vectors
+  /// were passed, it is the index in the split's own vector. Throws Error if there is no pair i.
   int64_t original(Split split, int64_t i) const;
 
  private:
   struct Entry {
-    int64_t source, target, end;  // indices in tokens_: begin of source, begin and end of target
+    int64_t source, target, end;  // in tokens_: source is [source, target), target [target, end)
     int64_t original;
   };
   TokenPair pair(Split split, int64_t i, RandomKey key) const override;

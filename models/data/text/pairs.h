@@ -8,34 +8,36 @@
 
 namespace gradus::models {
 
-/// A text, and the text that a model should write for it.
+/// A pair of texts: the input of a model, and the text that the model should write for it.
 struct TextPair {
   std::string source, target;  ///< UTF-8
   bool operator==(const TextPair&) const = default;
 };
 
 struct ReadPairsOptions {
-  bool skip_bad = false;  ///< skip and count bad lines instead of throwing Error
+  bool skip_bad = false;  ///< whether to skip and count bad lines instead of throwing Error
 };
 
 /// The content of a file of pairs.
 struct PairFile {
   std::vector<TextPair> pairs;  ///< in the order of the file
   int64_t lines = 0;            ///< number of lines in the file, including skipped ones
-  /// Lines skipped for one reason.
+  /// Statistics of the lines that were skipped for one reason.
   struct Skipped {
-    int64_t lines = 0;  ///< number of lines
-    int64_t first = 0;  ///< number of the first such line, counted from 1
+    int64_t lines = 0;  ///< number of skipped lines
+    int64_t first = 0;  ///< line number, counted from 1, of the first skipped line
   };
   std::map<std::string, Skipped> skipped;  ///< by reason, for example "an empty line"
 };
 
-/// Reads a file of pairs, one per line: source, tab, target. Anything after a second tab is ignored
-/// (in Tatoeba's files, for example, the author). Lines end with LF or CR LF; the last may end
-/// with CR or nothing. A byte order mark is skipped. Leading and trailing spaces are kept. A line
-/// is bad if it has no tab, if a side is empty or blank, or if it is not UTF-8. Throws Error if the
-/// file cannot be read and, unless skip_bad is true, on a bad line; the message names the file and
-/// the line.
+/// Returns the pairs in a text file with one pair per line: source, tab, target. Anything after a
+/// second tab is ignored (in Tatoeba's files, for example, the author). Lines end with LF or CR LF;
+/// the last may end with CR or nothing. A byte order mark is skipped. Leading and trailing spaces
+/// are kept.
+///
+/// A line is bad if it has no tab, if its source or target is empty or blank, or if it is not
+/// UTF-8. Throws Error if the file cannot be read. Also throws Error, naming the file and the line,
+/// on a bad line, unless options.skip_bad is true.
 PairFile read_pairs(const std::string& path, const ReadPairsOptions& options = {});
 
 }  // namespace gradus::models

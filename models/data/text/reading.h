@@ -1,6 +1,6 @@
 #pragma once
-// Helpers that divide a text into lines and pieces, and encode it with errors that name the
-// position. Internal: no public header includes this file.
+// Helpers that divide a text into lines and pieces, encode it, and compare token sequences.
+// Internal: no public header includes this file.
 
 #include <algorithm>
 #include <cstdint>
@@ -16,7 +16,8 @@
 namespace gradus::models::internal {
 
 /// Returns the line that begins at text[at], without its line break (LF, CR LF, or CR at the end of
-/// the text). Moves `at` to the next line or, after the last line, to text.size() or beyond.
+/// the text). Sets `at` to the beginning of the next line. After the last line, `at` is text.size()
+/// or more.
 inline std::string_view next_line(std::string_view text, size_t& at) {
   const size_t end = std::min(text.find('\n', at), text.size());
   std::string_view line = text.substr(at, end - at);
@@ -25,16 +26,16 @@ inline std::string_view next_line(std::string_view text, size_t& at) {
   return line;
 }
 
-/// Divides [begin, begin + n) into the fewest pieces of at most `most` elements, with lengths that
-/// differ by at most 1, and calls use(first, last) for each piece [first, last).
+/// Divides the range [begin, begin + n) into the fewest pieces of at most `most` elements, with
+/// lengths that differ by at most 1. Calls use(first, last) for each piece [first, last).
 template <class Use>
 void for_equal_pieces(int64_t begin, int64_t n, int64_t most, Use&& use) {
   const int64_t pieces = gradus::internal::ceil_div(n, most);
   for (int64_t i = 0; i < pieces; ++i) use(begin + n * i / pieces, begin + n * (i + 1) / pieces);
 }
 
-/// Returns tokenizer.encode(text). If tokenizer.encode throws Error, prefixes the message with the
-/// values `where`.
+/// Returns tokenizer.encode(text). If this throws Error, the message is prefixed with the values
+/// `where`, for example a file and a line.
 template <class... Where>
 std::vector<int64_t> encode(const Tokenizer& tokenizer, const std::string& text,
                             const Where&... where) {

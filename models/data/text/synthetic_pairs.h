@@ -9,33 +9,32 @@
 
 namespace gradus::models {
 
-/// Returns n random dates from 1900 to 2099 (Gregorian calendar) as people write them, with the
-/// same date in ISO 8601: "Sunday, 3 May 1987" -> "1987-05-03". All sources differ. No form is
-/// ambiguous: dates in digits are day.month.year, year/month/day or yearmonthday, and years have
-/// four digits. The forms are:
+/// Returns n pairs of a date as people write it and the same date in ISO 8601, for example
+/// "Sunday, 3 May 1987" -> "1987-05-03". The dates are random, from 1900 to 2099 (Gregorian
+/// calendar). No two sources are equal. No form is ambiguous: dates in digits are day.month.year,
+/// year/month/day or yearmonthday, and years have four digits. The forms are:
 ///   3 May 1987            May 3, 1987           May 3rd, 1987         the 3rd of May 1987
 ///   Sunday, 3 May 1987    Sunday May 3 1987     Sun, 3-May-1987       3-May-1987
 ///   3. May 1987           1987 May 3            MAY 3, 1987           SUN 3 MAY 1987
 ///   sunday, may 3, 1987   3rd may 1987          03.05.1987            1987/05/03
 ///   19870503
-/// (The forms with 3-May-1987 and SUN 3 MAY 1987 shorten the month to three letters.) Throws
-/// Error unless 0 <= n <= 17 * 73,049: 17 forms of each of the 73,049 days.
+/// The forms like 3-May-1987 and SUN 3 MAY 1987 shorten the month to three letters. Throws Error
+/// unless 0 <= n <= 17 * 73,049, the number of forms times the number of days.
 std::vector<TextPair> date_pairs(int64_t n, uint64_t seed);
 
 struct ReversalOptions {
-  int64_t min_length = 1, max_length = 10;              ///< smallest and largest length in letters,
-                                                        ///< 1 to 65,536
+  int64_t min_length = 1, max_length = 10;              ///< range of lengths, 1 to 65,536
   std::string alphabet = "abcdefghijklmnopqrstuvwxyz";  ///< distinct ASCII characters
 };
-/// Returns n strings of random letters with their reversals: "abcd" -> "dcba". All sources differ.
+/// Returns n pairs of a random string and its reversal: "abcd" -> "dcba". No two sources are equal.
 /// Lengths and letters are drawn uniformly, and repeated strings are discarded. Throws Error if
-/// n < 0, on options out of range, and if there are fewer than 2 n distinct strings (most draws
-/// could then be repeated strings).
+/// n < 0, if an option is out of range, or if the options allow fewer than 2 n distinct strings.
+/// (With fewer, most drawn strings could be repeats.)
 std::vector<TextPair> reversal_pairs(int64_t n, uint64_t seed, const ReversalOptions& options = {});
 
-/// Returns n random sums of two integers from 0 to 10^digits - 1: "123+45" -> "168". All sources
-/// differ. Throws Error unless 1 <= digits <= 9 and 0 <= n <= 10^(2 digits), the number of ordered
-/// pairs.
+/// Returns n pairs of a random sum and its result: "123+45" -> "168". The summands are integers
+/// from 0 to 10^digits - 1. No two sources are equal. Throws Error unless 1 <= digits <= 9 and
+/// 0 <= n <= 10^(2 digits), the number of ordered pairs of summands.
 std::vector<TextPair> addition_pairs(int64_t n, uint64_t seed, int64_t digits = 3);
 
 }  // namespace gradus::models

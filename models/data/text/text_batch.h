@@ -9,21 +9,23 @@
 
 namespace gradus::models {
 
-/// Texts as token ids, padded to the longest text. Both tensors are int64.
+/// A batch of B texts as token ids, padded to T, the length of the longest text. Both tensors are
+/// int64.
 struct TextBatch {
   Tensor ids;      ///< (B, T): [START] text [END], then [PAD]
-  Tensor lengths;  ///< (B): number of tokens of each text without [PAD], 1 to T; if undefined, all
-                   ///< texts have T tokens
+  Tensor lengths;  ///< (B): length of each text without [PAD]; if undefined, all have length T
 };
 
-/// Returns the encoded texts. Throws Error unless there is at least one text and the tokenizer has
-/// [PAD], [START] and [END]. Also throws Error, naming the index, if the tokenizer rejects a text.
+/// Returns the texts as a batch of token ids. Throws Error if there is no text or if the tokenizer
+/// lacks [PAD], [START] or [END]. Also throws Error if the tokenizer rejects a text; the message
+/// then gives the text's index.
 TextBatch text_batch(const Tokenizer& tokenizer, const std::vector<std::string>& texts);
 
 namespace detail {
-/// Returns texts.lengths, or B lengths of T if they are undefined. Throws Error unless ids are
-/// (B, T) int64 and not empty, T is at most `context`, and defined lengths are (B) int64 from 1 to
-/// T. The message begins with `op`.
+/// Returns the lengths of the texts, (B) int64: texts.lengths or, if this is undefined, T for each
+/// text. Throws Error unless texts.ids is (B, T) int64 and not empty, and T is at most `context`.
+/// Also throws Error unless texts.lengths, if defined, is (B) int64 with values from 1 to T.
+/// Messages begin with `op`.
 Tensor checked_lengths(const char* op, const TextBatch& texts, int64_t context);
 }  // namespace detail
 

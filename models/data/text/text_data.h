@@ -8,18 +8,19 @@
 
 namespace gradus::models {
 
-/// Windows of T = context tokens, and the windows that start one token later.
+/// A batch of B windows. A window is T = context consecutive tokens of a text, with the token that
+/// follows each of them.
 struct TokenBatch {
   Tensor inputs;   ///< (B, T) int64
-  Tensor targets;  ///< (B, T) int64: the token after each input
+  Tensor targets;  ///< (B, T) int64: the token that follows each input token
 };
 
-/// The part of the data to use: for training or for validation.
+/// The part of a data set: for training or for validation.
 enum class Split { train, validation };
 
-/// Tokens in two splits, for training and for validation. Batches do not depend on whether the
-/// tokens are in memory or in files. The constructors throw Error if context < 1 or if either split
-/// has fewer than context + 1 tokens.
+/// The tokens of a text in two splits, for training and for validation. Batches do not depend on
+/// whether the tokens are in memory or in files. The constructors throw Error if context < 1 or if
+/// either split has fewer than context + 1 tokens.
 class TextData {
  public:
   /// Uses the first nine tenths of `tokens` (rounded down) for training, the rest for validation.
@@ -27,26 +28,27 @@ class TextData {
   /// Uses separate tokens for each split.
   TextData(std::vector<int64_t> train, const std::vector<int64_t>& validation, int64_t context);
   ///@{
-  /// Do the same with tokens in files, which are read as needed. The methods throw the errors of
-  /// TokenFile::read.
+  /// Like the constructors above, but with tokens in files, which are read as needed. The methods
+  /// then throw the errors of TokenFile::read.
   TextData(TokenFile tokens, int64_t context);
   TextData(TokenFile train, TokenFile validation, int64_t context);
   ///@}
 
   using Split = models::Split;  ///< another name of models::Split
-  /// Returns `batch` windows at random positions of a split. They depend only on the split and
-  /// (seed, step, index), so a resumed run sees the same batches as an uninterrupted run. `index`
+  /// Returns `batch` windows of `context` tokens at random positions of a split. The choice depends
+  /// only on the arguments, so a resumed run sees the same batches as an uninterrupted run. `index`
   /// numbers the batches of one training step, for example if gradients are accumulated. Throws
   /// Error unless 1 <= batch <= 2^16, 0 <= step < 2^32 and 0 <= index < 2^16.
   TokenBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                           int64_t index = 0) const;
-  /// Returns up to `batch` consecutive windows, beginning with window number `first`: (b, T), where
-  /// b is less than `batch` only at the end of the split. Window i starts at token i * T of the
-  /// split. Throws Error unless 0 <= first < num_windows(split) and batch >= 1.
+  /// Returns up to `batch` consecutive windows of T = context tokens, beginning with window
+  /// `first`. Window i starts at token i * T of the split. There are fewer than `batch` only at the
+  /// end of the split. Throws Error unless 0 <= first < num_windows(split) and batch >= 1.
   TokenBatch windows(Split split, int64_t first, int64_t batch) const;
-  /// Returns the number of windows in a split, for windows().
+  /// Returns the number of windows of `context` tokens into which windows() divides a split.
   int64_t num_windows(Split split) const;
-  /// Returns the tokens after the last window as a shorter window: (1, n), 0 <= n < T.
+  /// Returns the rest of a split, after the last window of windows(), as one shorter window: (1, n)
+  /// with 0 <= n < context.
   TokenBatch after_windows(Split split) const;
   /// Returns the number of tokens in a split.
   int64_t length(Split split) const;
@@ -56,8 +58,8 @@ class TextData {
   void copy(Split split, int64_t first, int64_t n, int64_t* to) const;
   TokenBatch gather(Split split, const std::vector<int64_t>& starts, int64_t length) const;
 
-  std::vector<int64_t> tokens_;   // both splits; empty if the tokens are in files
-  std::vector<TokenFile> files_;  // one for both splits, or one per split; empty if in memory
+  std::vector<int64_t> tokens_;   // the tokens of both splits; empty if they are in files
+  std::vector<TokenFile> files_;  // one for both splits or one per split; empty if tokens_ is used
   int64_t total_;
   int64_t context_;
   int64_t train_length_;

@@ -11,13 +11,13 @@
 
 namespace gradus::models {
 
-/// Options for encoding a text file into a TokenFile.
+/// Options for encoding a text file into a TokenFile. If `first` is at the end of the text file or
+/// beyond, the TokenFile has no tokens.
 struct TokenFileOptions {
   int64_t piece = 1 << 22;  ///< approximate number of bytes to encode at a time, 1 to 2^32
-  int64_t first = 0;        ///< offset in the file of the first byte to encode; at the end of the
-                            ///< file or beyond, the result has no tokens
+  int64_t first = 0;        ///< offset in the text file of the first byte to encode
   int64_t most = std::numeric_limits<int64_t>::max();  ///< maximum number of bytes to encode
-  std::string source = {};  ///< see TokenFile::source(); 16 lower-case hexadecimal digits, or empty
+  std::string source = {};  ///< identifies the input: 16 lower-case hexadecimal digits, or empty
 };
 
 /// A memory-mapped file of token ids: only the parts that are read occupy memory.
@@ -28,7 +28,7 @@ struct TokenFileOptions {
 ///   bytes per token, 2 or 4, as uint32, and four NUL bytes
 ///   number of tokens, and vocabulary size, as uint64
 ///   checksum of the tokens in 16 hexadecimal digits
-///   source in 16 hexadecimal digits, or 16 NUL bytes if it is unknown
+///   source (see source()) in 16 hexadecimal digits, or 16 NUL bytes if it is unknown
 ///
 /// Opening a file reads the header and checks the file's length; verify() reads everything. If the
 /// file is truncated while open, the next read() throws Error. If it is truncated during read(),
@@ -37,9 +37,9 @@ struct TokenFileOptions {
 /// one object.
 class TokenFile {
  public:
-  /// Opens a file. Throws Error, naming the file, if it cannot be read, if its length is wrong, or
-  /// if a field of its header other than the checksum is wrong; in the last two cases the message
-  /// also names the offset of the faulty byte.
+  /// Opens a file. Throws Error, naming the file, if it cannot be read. Also throws Error, with the
+  /// offset of the faulty byte, if the file's length or a field of its header is wrong. Only
+  /// verify() checks the checksum.
   explicit TokenFile(const std::string& path);
 
   int64_t size() const { return count_; }             ///< number of tokens
@@ -48,39 +48,43 @@ class TokenFile {
   const std::string& path() const;
   /// Returns the checksum stored in the file. Only verify() compares it with the tokens.
   std::string checksum() const;
-  /// Returns the `source` given to write(), which identifies the text and the tokenizer: 16
-  /// hexadecimal digits, or an empty string if it is unknown.
+  /// Returns the identifier of the text and the tokenizer that was passed to write(): 16
+  /// hexadecimal digits, or an empty string if none was passed.
   std::string source() const;
-  /// Copies n tokens, beginning with token `first`, to `to`. Throws Error if these do not exist, if
-  /// the file has been truncated, or if a token is outside the vocabulary; in the last case the
-  /// message names the token's offset in the file.
+  /// Copies n tokens, beginning with token `first`, to `to`. Throws Error if the file does not have
+  /// all these tokens, if it has been truncated since it was opened, or if a token is outside the
+  /// vocabulary. The message about a token gives its offset in the file.
   void read(int64_t first, int64_t n, int64_t* to) const;
-  /// Reads and checks all tokens. Throws the errors of read(), and Error on a wrong checksum.
+  /// Reads all tokens and compares their checksum with the one stored in the file. Throws Error if
+  /// they differ, and the errors of read().
   void verify() const;
 
-  /// Statistics of a text whose tokens were written.
+  /// Statistics of a text that write() encoded.
   struct Written {
-    int64_t bytes = 0;    ///< bytes of text encoded
+    int64_t bytes = 0;    ///< number of bytes of text encoded
     int64_t tokens = 0;   ///< number of tokens written
     int64_t unknown = 0;  ///< number of these tokens that are [UNK]
   };
-  /// Encodes a text file and writes its tokens, atomically. The text is read and encoded in pieces.
-  /// Every piece but the last ends before a space, tab or line break that is followed by a
-  /// character other than white space, and only where tokenizer.may_cut() returns true, so the
-  /// tokens are those of the whole text. A text without such positions is one piece. Throws Error
-  /// if a file cannot be read or written, on options out of range, and if the tokenizer rejects a
-  /// piece; in the last case the message names the file and the piece.
+  /// Encodes a text file, writes its tokens to the file `path`, atomically, and returns statistics.
+  /// The text is read and encoded in pieces. Throws Error if a file cannot be read or written, or
+  /// if an option is out of range. Also throws Error if the tokenizer rejects a piece; the message
+  /// then names the text file and the piece.
+  ///
+  /// The pieces have the same tokens as the whole text. Each piece but the last ends before a
+  /// space, tab or line break that is followed by a character other than white space, at a position
+  /// where tokenizer.may_cut() returns true. A text without such positions is one piece.
   static Written write(const std::string& path, const std::string& text_path,
                        const Tokenizer& tokenizer, const TokenFileOptions& options = {});
-  /// Writes the given tokens, atomically. Throws Error if the file cannot be written, on a token
-  /// outside [0, vocab_size), on a vocab_size outside [1, 2^32], and on a source that is neither
-  /// empty nor 16 lower-case hexadecimal digits.
+  /// Writes the given tokens to the file `path`, atomically. Throws Error if the file cannot be
+  /// written, if a token is outside [0, vocab_size), or if vocab_size is outside [1, 2^32]. Also
+  /// throws Error if `source` is neither empty nor 16 lower-case hexadecimal digits.
   static void write(const std::string& path, const std::vector<int64_t>& tokens, int64_t vocab_size,
                     const std::string& source = "");
-  /// Encodes a text file as write() does, into a temporary file that is unlinked at once. The
-  /// system frees the file's space when the last copy of the TokenFile is destroyed or the program
-  /// ends, even in a crash. path() returns the name under which the file was created. Throws the
-  /// errors of write(), and Error if there is no folder for temporary files.
+  /// Returns the tokens of a text file, encoded as by write() into a temporary file that is
+  /// unlinked at once. The system frees the file's space when the last copy of the TokenFile is
+  /// destroyed or the program ends, even in a crash. path() returns the name under which the file
+  /// was created. Throws the errors of write(). Also throws Error if there is no folder for
+  /// temporary files.
   static TokenFile temporary(const std::string& text_path, const Tokenizer& tokenizer,
                              const TokenFileOptions& options = {});
 

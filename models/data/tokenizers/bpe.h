@@ -1,6 +1,6 @@
 #pragma once
-// Byte pair encoding: splits texts into words, merges tokens and learns merges. Internal: no public
-// header includes this file.
+// The parts of byte pair encoding: splitting a text into words, merging tokens, learning merges.
+// Internal: no public header includes this file.
 
 #include <array>
 #include <cstdint>
@@ -13,47 +13,48 @@
 
 namespace gradus::models::internal {
 
-/// How a byte-level tokenizer splits a text into words.
+/// The rules by which byte-level tokenizers split a text into words.
 enum class WordRule {
-  gpt2,    ///< GPT-2's pattern, see BPETokenizer
-  digits,  ///< SmolLM2's rule: each character of a number is a word, and GPT-2's pattern splits the
-           ///< text between numbers as if each part were a whole text
-  llama3,  ///< Llama 3's pattern, in which numbers have at most three characters
-  qwen2,   ///< Llama 3's pattern with numbers of one character
+  gpt2,    ///< GPT-2's pattern (see BPETokenizer)
+  digits,  ///< each character of a number, and GPT-2's words of each text between numbers (SmolLM2)
+  llama3,  ///< Llama 3's pattern, in which a word has at most three characters of a number
+  qwen2,   ///< Qwen 2's pattern: like Llama 3's, but with one character of a number per word
 };
-/// Returns the end of the word that begins at text[at] according to the rule. `at` must be below
-/// text.size().
+/// Returns the index just after the word that begins at text[at]. `rule` splits the text into
+/// words, and `at` must be below text.size().
 size_t end_of_word(std::string_view text, size_t at, WordRule rule = WordRule::gpt2);
-/// The patterns of Llama 3 and Qwen 2, as written in their tokenizer.json.
+/// The regular expressions by which Llama 3 and Qwen 2 split a text into words, as written in their
+/// tokenizer.json.
 extern const char* const llama3_pattern;
 extern const char* const qwen2_pattern;
 
-/// Returns the bytes in the order of their ids in GPT-2's vocabulary: first the printable
-/// characters of Latin-1 (! to ~, 0xa1 to 0xac, 0xae to 0xff), then all others.
+/// Returns all 256 bytes in the order of their ids in GPT-2's vocabulary: first the bytes that are
+/// printable characters in Latin-1 (! to ~, 0xa1 to 0xac, 0xae to 0xff), then the others.
 const std::array<uint8_t, 256>& bytes_in_order();
 
-/// Returns bytes as GPT-2's files write them, one character per byte. A printable byte becomes the
-/// character with that code point. The others become U+0100, U+0101, ...; for example, a space
-/// becomes U+0120.
+/// Returns bytes in the spelling of GPT-2's files, with one Unicode character per byte. A byte that
+/// is a printable character in Latin-1 becomes that character. The other bytes become U+0100,
+/// U+0101, ...; for example, a space becomes U+0120.
 std::string bytes_to_unicode(std::string_view bytes);
-/// Inverts bytes_to_unicode(). Returns an empty string if `text` is no result of that function.
+/// Returns the bytes that bytes_to_unicode() spells as `text`, or an empty string if there are
+/// none.
 std::string unicode_to_bytes(std::string_view text);
 
-/// Returns the key of a pair of token ids: `left` in the upper 32 bits, `right` in the lower ones.
+/// Returns a pair of token ids as one number: `left` in the upper 32 bits, `right` in the lower 32.
 inline uint64_t pair_key(int32_t left, int32_t right) {
   return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
 }
 
-/// Applies merge rules to one word at a time. Reuses its buffers.
+/// Applies the merge rules of a BPE tokenizer to one word at a time. Reuses its buffers.
 class BPEMerger {
  public:
-  /// `ranks` maps pairs, encoded by pair_key(), to indices in `merges`. `merges` and `ranks` must
-  /// outlive this object.
+  /// Uses the rules `merges`, the most important first. `ranks` maps the pair_key() of each rule's
+  /// left and right token to the rule's index in `merges`. Both must outlive this object.
   BPEMerger(const std::vector<BPEMerge>& merges, const std::unordered_map<uint64_t, int32_t>& ranks)
       : merges_(merges), ranks_(ranks) {}
 
-  /// Merges the n < 2^31 tokens unit(0), ..., unit(n - 1) of a word and appends the result to
-  /// `ids`.
+  /// Merges the tokens unit(0), ..., unit(n - 1) of one word and appends the resulting ids to
+  /// `ids`. n must be below 2^31.
   template <class Unit>
   void append(size_t n, Unit&& unit, std::vector<int32_t>& ids) {
     nodes_.clear();
@@ -67,7 +68,7 @@ class BPEMerger {
 
  private:
   struct Node {
-    int32_t id, before, after;  // id -1: merged into the node before
+    int32_t id, before, after;  // id: -1 once merged into `before`; before, after: -1 if none
   };
   void merge_all();
   void wait(int32_t at);
@@ -80,19 +81,18 @@ class BPEMerger {
   std::vector<int32_t> fresh_;
 };
 
-/// The content of the files of a BPE tokenizer.
+/// The content of the files of a BPE tokenizer, and functions that make messages about them. Tokens
+/// are spelled as by bytes_to_unicode(); special tokens are spelled as their names.
 struct BPETable {
-  std::vector<std::string> tokens;        // by id: bytes_to_unicode() of a token, or the name of a
-                                          // special token
-  std::vector<std::string> special;       // names of the special tokens; `tokens` contains them too
-  std::vector<std::string> merges;        // "left right", spelled as in `tokens`
+  std::vector<std::string> tokens;        // in the order of their ids
+  std::vector<std::string> special;       // names of the special tokens, which are also in `tokens`
+  std::vector<std::string> merges;        // each is "left right", spelled as in `tokens`
   std::function<std::string()> in_vocab;  // returns the prefix of error messages about tokens
-  std::function<std::string(size_t)> in_merge;  // returns the prefix of error messages about merge
-                                                // i
+  std::function<std::string(size_t)> in_merge;  // returns the prefix of messages about merge i
 };
 
-/// Learns merges for BPETokenizer::train. Appends the 256 bytes, the merged tokens and the merges
-/// to the table.
+/// Learns merges from `text` for BPETokenizer::train. Appends the 256 bytes and the merged tokens
+/// to table.tokens, and the merges to table.merges.
 void train_bpe(const std::string& text, const BPEOptions& options, BPETable& table);
 
 }  // namespace gradus::models::internal

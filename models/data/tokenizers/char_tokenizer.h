@@ -9,13 +9,14 @@
 
 namespace gradus::models {
 
-/// One token per character (Unicode code point). The vocabulary is the special tokens, followed by
-/// the distinct characters of a text in the order of their code points. encode throws Error on text
-/// that is not UTF-8; the message names the offset of the invalid byte.
+/// A tokenizer with one token per character (Unicode code point). The vocabulary consists of the
+/// special tokens and, after them, the distinct characters of a text in the order of their code
+/// points. encode throws Error on text that is not UTF-8; the message names the offset of the
+/// invalid byte.
 class CharTokenizer : public Tokenizer {
  public:
-  /// Builds the vocabulary from `text`. Throws Error if the text is empty or not UTF-8, and on a
-  /// special token that is empty, repeated or not UTF-8.
+  /// Builds the vocabulary from `text`. Throws Error if the text is empty or not UTF-8, or if a
+  /// special token is empty, repeated or not UTF-8.
   explicit CharTokenizer(const std::string& text, const std::vector<std::string>& special = {});
   explicit CharTokenizer(const internal::TokenizerFile& file);
 
@@ -23,8 +24,9 @@ class CharTokenizer : public Tokenizer {
   std::string decode(const std::vector<int64_t>& ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(vocab_.size()); }
 
-  /// Returns `{"type": "char", "special": ["[PAD]", ...], "vocab": ["\n", " ", ...]}`. "special"
-  /// is left out if there are no special tokens.
+  /// Returns the tokenizer as a JSON object:
+  ///   `{"type": "char", "special": ["[PAD]", ...], "vocab": ["\n", " ", ...]}`
+  /// "special" is left out if there are no special tokens.
   std::string to_json() const override;
   /// Reads a file that save() wrote. On failure throws Error, naming the file and the problem.
   static CharTokenizer load(const std::string& path);

@@ -1,5 +1,5 @@
 #pragma once
-// Byte pair encoding as described by a tokenizer.json of Hugging Face's tokenizers library.
+// Byte pair encodings that are read from a tokenizer.json of Hugging Face's tokenizers library.
 
 #include <array>
 #include <string>
@@ -16,21 +16,22 @@ namespace internal {
 struct BPEForm;
 }
 
-/// The byte pair encodings of Llama's family, read from a tokenizer.json. There are two forms:
-/// - Byte-level. Words are those of the pattern of Llama 3, Qwen 2 or GPT-2, or those of GPT-2's
-/// pattern with each digit as a separate word (SmolLM2). The text may first be normalised to NFC.
-/// If ignore_merges is set, a word in the vocabulary is one token.
+/// A byte pair encoding of Llama's family, read from a tokenizer.json. It has one of two forms:
+/// - Byte-level. The pattern of Llama 3, Qwen 2 or GPT-2 splits a text into words. For SmolLM2,
+///   this is GPT-2's pattern with each digit as a separate word. The text may first be normalised
+///   to NFC. If ignore_merges is set, a word that is in the vocabulary is one token.
 /// - Character-level, as in SentencePiece (Kudo, Richardson 2018, arXiv 1808.06226), for Llama 2
-/// and Mistral. A space becomes "▁", and a text is not split into words. A character outside the
-/// vocabulary becomes one token per byte (<0x00> to <0xFF>). If the tokenizer.json says so,
-/// encode() puts a "▁" before a text (in some forms only if the text does not begin with a space),
-/// and decode() drops a space at the beginning.
+///   and Mistral. A space becomes "▁", and a text is not split into words. A character outside the
+///   vocabulary becomes one token per byte (<0x00> to <0xFF>). Depending on the tokenizer.json,
+///   encode() puts a "▁" before each text or only before a text without a space at its start, and
+///   decode() drops a space at the beginning.
 ///
 /// encode() also recognises the names of added tokens that are not special. It throws Error on a
 /// text of 2^29 bytes or more. to_json() returns the JSON of the tokenizer.json that was read.
 class HuggingFaceBPE : public Tokenizer {
  public:
-  /// Reads a tokenizer.json. Throws Error, naming the entry, if it describes another form.
+  /// Reads a tokenizer.json. Throws Error, naming the JSON entry, if this class does not support
+  /// it.
   explicit HuggingFaceBPE(const internal::TokenizerFile& file);
   HuggingFaceBPE(const HuggingFaceBPE&) = delete;
   HuggingFaceBPE& operator=(const HuggingFaceBPE&) = delete;
@@ -38,15 +39,16 @@ class HuggingFaceBPE : public Tokenizer {
 
   std::vector<int64_t> encode(const std::string& text) const override;
   std::vector<int64_t> encode_with_special(const std::string& text) const override;
-  /// Returns true only if text[at] is a space between two letters: every pattern ends a word before
-  /// such a space. Returns false for a character-level vocabulary, which does not split a text into
-  /// words, and if the name of an added token that is not special contains a space.
+  /// Returns whether the text may be cut before text[at] without changing its tokens. Returns true
+  /// only at a space between two letters, because every pattern ends a word before such a space.
+  /// Returns false for a character-level encoding, which does not split a text into words, and if
+  /// the name of an added token that is not special contains a space.
   bool may_cut(std::string_view text, size_t at) const override;
   std::vector<int64_t> begin_ids() const override { return begin_ids_; }
   std::string decode(const std::vector<int64_t>& ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(tokens_.size()); }
   std::string to_json() const override { return source_; }
-  /// Returns the id of an added token, special or not, or -1 if no added token has this name.
+  /// Returns the id of the added token with this name, special or not, or -1 if there is none.
   int64_t added(const std::string& name) const;
 
  private:
@@ -61,9 +63,9 @@ class HuggingFaceBPE : public Tokenizer {
 
   std::string source_;
   std::unique_ptr<const internal::BPEForm> form_;
-  std::vector<std::string> tokens_, pieces_;           // by id: tokens as in the file; their text
-  std::unordered_map<std::string_view, int32_t> ids_;  // entries of model.vocab
-  // Ids by name: of all added tokens; of those that are not special.
+  std::vector<std::string> tokens_, pieces_;           // by id: a token's name; its text
+  std::unordered_map<std::string_view, int32_t> ids_;  // ids by name in model.vocab
+  // Ids by name: added_ has all added tokens, visible_ only those that are not special.
   std::unordered_map<std::string, int64_t> added_, visible_;
   std::vector<int64_t> begin_ids_;
   std::array<int32_t, 256> byte_ids_{};

@@ -15,72 +15,79 @@ namespace gradus::models::internal {
 
 /// A parsed tokenizer file.
 struct TokenizerFile {
-  const nlohmann::json& root;  ///< the content; a JSON object if the file is valid
+  const nlohmann::json& root;  ///< the content of the file; if it is valid, a JSON object
   /// Returns whether the file is from Hugging Face's tokenizers library: it has a "model" and no
   /// "type".
   bool is_hugging_face() const;
   /// Throws Error unless the file's "type" is `type`.
   void check_type(const char* type) const;
-  /// Returns root[key], an array of strings. If `required` is false, it may be missing or empty.
-  /// Throws Error on anything else. The message calls the strings `what`, for example "words".
+  /// Returns the array of strings root[key]. If `required` is false, the array may be missing or
+  /// empty. Throws Error on anything else. The message uses the word `what`, for example "names",
+  /// for the strings.
   std::vector<std::string> strings(const char* key, const char* what, bool required) const;
 };
 
-/// Parses a file and calls use(file). Error messages begin with `op` and the path, or with
-/// "read_file" and the path if the file cannot be read.
+/// Parses the file at `path` as JSON and calls use() with the result. Messages of all Errors begin
+/// with `op` and the path, or with "read_file" and the path if the file cannot be read.
 void read_tokenizer(const char* op, const std::string& path,
                     const std::function<void(const TokenizerFile&)>& use);
 
-/// Calls on_name(id) for each occurrence of a name in the text. If several names match at one
-/// position, the longest is used. No name may be empty. Calls on_text(part, is_first) for each
-/// non-empty part of the text before, between and after names; is_first is true if the part is at
-/// the start of the text.
+/// Splits a text at the names that occur in it, and calls a function for each part in turn:
+/// on_name(names[name]) for a name, and on_text(part, is_first) for non-empty text before, between
+/// or after names. is_first is true if the part is at the start of the text. If several names match
+/// at one position, uses the longest. No name may be empty.
 void split_at_names(const std::string& text, const std::unordered_map<std::string, int64_t>& names,
                     const std::function<void(std::string_view, bool)>& on_text,
                     const std::function<void(int64_t)>& on_name);
 
 /// Returns the tokens of a JSON object {"token": id, ...} in the order of their ids. Throws Error
-/// unless the ids are 0, 1, 2, ...; the message begins with `in_vocab`.
+/// unless the ids of the n tokens are 0 to n - 1; the message begins with `in_vocab`.
 std::vector<std::string> tokens_by_id(const std::string& in_vocab, const nlohmann::json& ids);
 
-/// The keys of BERT's special tokens in tokenizer_config.json, and the names of these tokens.
+/// The keys in tokenizer_config.json for BERT's special tokens, each with the name that the token
+/// must have.
 inline constexpr std::pair<const char*, const char*> bert_roles[] = {{"pad_token", "[PAD]"},
                                                                      {"unk_token", "[UNK]"},
                                                                      {"cls_token", "[CLS]"},
                                                                      {"sep_token", "[SEP]"},
                                                                      {"mask_token", "[MASK]"}};
 
-// These functions read a Hugging Face tokenizer.json, `root`. All except hf_is_gpt2 throw Error on
-// unsupported settings.
+// These functions read `root`, the content of a tokenizer.json of Hugging Face. All except
+// hf_is_gpt2 throw Error on unsupported settings.
 
-/// Returns the "type" of this tokenizer in our format: bpe or wordpiece.
+/// Returns the kind of the tokenizer, "bpe" or "wordpiece", as spelled under "type" in this
+/// library's own files.
 std::string hf_type(const nlohmann::json& root);
-/// Returns whether to load this BPE with BPETokenizer rather than HuggingFaceBPE. HuggingFaceBPE is
-/// for files whose pre_tokenizer is a Sequence or a Metaspace, and for files that have no
-/// pre_tokenizer and set byte_fallback. BPETokenizer is for all others, and throws Error unless the
+/// Returns whether the class for this BPE is BPETokenizer rather than HuggingFaceBPE. Files whose
+/// pre_tokenizer is a Sequence or a Metaspace need HuggingFaceBPE, and so do files that have no
+/// pre_tokenizer but set byte_fallback. All others need BPETokenizer, which throws Error unless the
 /// pre_tokenizer is GPT-2's, ByteLevel.
 bool hf_is_gpt2(const nlohmann::json& root);
-/// Returns all tokens by id, including added tokens.
+/// Returns all tokens of the tokenizer, including added tokens, in the order of their ids.
 std::vector<std::string> hf_tokens(const nlohmann::json& root);
-/// Returns the names of the added tokens, all of which must be special.
+/// Returns the names of the added tokens. Throws Error if one is not special.
 std::vector<std::string> hf_special(const nlohmann::json& root);
-/// Returns the merges of a byte-level BPE, each as "left right".
+/// Returns the merges of a byte-level BPE, each as "left right". Throws Error on unsupported
+/// settings.
 std::vector<std::string> hf_merges(const nlohmann::json& root);
-/// Returns the options of a WordPiece tokenizer, including the names of its special tokens.
+/// Returns the options of a WordPiece tokenizer, with the names of its special tokens. Throws Error
+/// on unsupported settings.
 WordPieceOptions hf_wordpiece_options(const nlohmann::json& root);
 
-/// Loads the tokenizer of a model folder, written by this library or by Hugging Face's:
-/// tokenizer.json, vocab.json with merges.txt, or vocab.txt. Throws Error if none of these exists.
-/// Also throws Error, naming the file and the entry, if tokenizer_config.json, added_tokens.json or
-/// the tokenizer_class in config.json requires something unsupported.
+/// Returns the tokenizer of a model folder that this library or Hugging Face's wrote. Its files are
+/// tokenizer.json, vocab.json with merges.txt, or vocab.txt; the first that exist are used. Throws
+/// Error if none of these exists. Also throws Error, naming the file and the entry, if
+/// tokenizer_config.json, added_tokens.json or the tokenizer_class in config.json requires
+/// something unsupported.
 std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir);
 
-/// Returns the entry "chat_template" of a JSON file: a string, or the template named "default" in
-/// an array of objects with the keys "name" and "template". Returns nullopt if there is no such
-/// entry or template. Throws Error, naming the file, if it cannot be read.
+/// Returns the chat template under the key "chat_template" of a JSON file. The value is a string,
+/// or an array of objects with the keys "name" and "template", of which the one named "default" is
+/// used. Returns nullopt if there is no such value. Throws Error, naming the file, if it cannot be
+/// read or is not JSON.
 std::optional<std::string> chat_template_in(const std::string& path);
 
-/// Throws Error on an id outside [0, vocab_size). The message begins with "decode".
+/// Throws Error if an id is outside [0, vocab_size). The message begins with "decode".
 void check_ids(const std::vector<int64_t>& ids, int64_t vocab_size);
 
 }  // namespace gradus::models::internal

@@ -8,12 +8,12 @@
 
 namespace gradus::models::internal {
 
-/// The kinds of characters that tokenizers distinguish. letter, number and mark are Unicode's
-/// general categories L, N and M. space is the property White_Space. other is everything else, for
-/// example punctuation, symbols and control characters.
+/// The kinds of characters that tokenizers distinguish. letter, number and mark are the general
+/// categories L, N and M of Unicode, and space is the property White_Space. All remaining
+/// characters are other, for example punctuation, symbols and control characters.
 enum class Kind : uint8_t { letter, number, space, mark, other };
 
-/// A finer division of characters, by Unicode's general categories and White_Space.
+/// A finer division of characters than Kind, by Unicode's general categories and White_Space.
 enum class Category : uint8_t {
   letter,           ///< L
   number,           ///< N
@@ -21,33 +21,36 @@ enum class Category : uint8_t {
   nonspacing_mark,  ///< Mn
   mark,             ///< Mc and Me
   punctuation,      ///< P
-  control,          ///< C without Cn and White_Space
+  control,          ///< C, except Cn and White_Space
   symbol,           ///< S
   unassigned        ///< Cn
 };
 
-// The functions from here to composed() use libutf8proc, whose version determines that of Unicode:
-// 15 in Debian 12.
+// The functions from here to composed() use libutf8proc. Its version determines the version of
+// Unicode, which is 15 in Debian 12.
 
 Kind kind_of(char32_t code_point);
 Category category_of(char32_t code_point);
 
-/// Returns the canonical decomposition without nonspacing marks: "e" for U+00E9, an empty string
-/// for a combining accent such as U+0301, and two or three jamo for a Hangul syllable.
+/// Returns the canonical decomposition of a character, without nonspacing marks. Examples: "e" for
+/// U+00E9, an empty string for a combining accent such as U+0301, and two or three jamo for a
+/// Hangul syllable.
 std::u32string without_accents(char32_t code_point);
 
-/// Returns the lower-case form: one code point, except for U+0130, which has two.
+/// Returns the lower-case form of a character: one code point, except for U+0130, which has two.
 std::u32string lower_case_text(char32_t code_point);
-/// Returns the lower-case form if it is one code point. Returns U+0130 unchanged.
+/// Returns the lower-case form of a character if it is one code point. Returns U+0130, whose
+/// lower-case form is two code points, unchanged.
 char32_t lower_case(char32_t code_point);
 
-/// Returns the text in Unicode's normalisation form C, or unchanged if it is not UTF-8.
+/// Returns the text in Unicode's normalisation form C (NFC). Returns it unchanged if it is not
+/// UTF-8.
 std::string composed(std::string_view text);
 
-/// Reads the UTF-8 character at text[at] and moves `at` past it. If the character is not
-/// well-formed (the Unicode standard, table 3-7), returns false and moves `at` by at least one
-/// byte. Stray or missing bytes, overlong encodings, surrogates and code points above U+10FFFF are
-/// not well-formed.
+/// Reads the UTF-8 character at text[at] into `code_point`, moves `at` past it and returns true. If
+/// the character is not well-formed (the Unicode standard, table 3-7), returns false and moves `at`
+/// by at least one byte. Stray or missing bytes, overlong encodings, surrogates and code points
+/// above U+10FFFF are not well-formed.
 bool read_code_point(std::string_view text, size_t& at, char32_t& code_point);
 
 /// Returns the character at text[at] and moves `at` past it. Throws Error if the character is not
@@ -58,7 +61,7 @@ char32_t next_code_point(const char* op, std::string_view text, size_t& at);
 /// first invalid sequence.
 void check_utf8(const char* op, std::string_view text);
 
-/// Appends a code point in UTF-8.
+/// Appends a code point to `text` in UTF-8.
 void append_utf8(std::string& text, char32_t code_point);
 
 }  // namespace gradus::models::internal

@@ -9,16 +9,21 @@
 
 namespace gradus::models::internal {
 
-/// Returns whether the tokenizer merges characters and falls back to bytes, as Llama 2's does.
+/// Returns whether the tokenizer merges characters and encodes unknown characters as bytes, as
+/// Llama 2's does.
 bool has_pieces(const HuggingFaceBPE& tokenizer);
 
-/// Adds the keys "tokenizer.ggml.*" for a model of `vocab` tokens, at least as many as the
-/// tokenizer has. A normal token's score is minus the index of the first merge that makes this
-/// token, or minus the number of merges if no merge makes it; the score of other tokens is 0.
-/// llama.cpp merges any two neighbours whose concatenation is a token, the highest score first.
+/// Adds the keys "tokenizer.ggml.*" that describe the tokenizer to the metadata. `vocab` is the
+/// number of tokens of the model, at least as many as the tokenizer has.
+///
+/// llama.cpp merges any two neighbours whose concatenation is a token, the token with the highest
+/// score first. The score of a normal token is therefore minus the index of the first merge that
+/// makes this token. If no merge makes it, the score is minus the number of merges. The score of
+/// other tokens is 0.
+///
 /// Throws Error if llama.cpp would merge two tokens that the tokenizer does not merge, if merges
-/// that make the same token are not consecutive, or if the tokenizer puts a space before some texts
-/// only, or several tokens before every text.
+/// that make the same token are not consecutive, if the tokenizer puts a space before some texts
+/// but not all, or if it puts several tokens before every text.
 void add_gguf_pieces(nlohmann::ordered_json& metadata, const HuggingFaceBPE& tokenizer,
                      int64_t vocab);
 

@@ -14,10 +14,10 @@ namespace gradus::models::internal {
 /// The values of "tokenizer.ggml.token_type".
 enum TokenType { normal = 1, unknown_token, control, user_defined, unused, byte };
 
-/// Returns the key "tokenizer.ggml.KEY" of the metadata.
+/// Returns the key of a metadata entry: "tokenizer.ggml." followed by `key`.
 std::string in_ggml(const char* key);
 
-/// The vocabulary in the metadata of a GGUF file. read_vocabulary() leaves `pre` and `merges` empty.
+/// The vocabulary in the metadata of a GGUF file.
 struct Vocabulary {
   std::string model, pre = {};           // tokenizer.ggml.model and tokenizer.ggml.pre
   std::vector<std::string> tokens = {};  // tokenizer.ggml.tokens, by id
@@ -32,30 +32,29 @@ struct Vocabulary {
   std::vector<std::string> of_type(TokenType type) const;
 };
 
-/// Returns the vocabulary of a model of `vocab` tokens, without unused tokens at the end, and with
-/// `pre` and `merges` empty. If the metadata have no types, all tokens are normal. Throws Error,
-/// naming the key, if the metadata are invalid or do not have `vocab` tokens, including unused
-/// ones, or if a token's type is not in `allowed`.
+/// Returns the vocabulary in the metadata, for a model of `vocab` tokens. Leaves out unused tokens
+/// at the end, and leaves `pre` and `merges` empty. If the metadata have no token types, all tokens
+/// are normal. Throws Error, naming the key, if the metadata are invalid, if they have more or
+/// fewer than `vocab` tokens (counting unused ones), or if a token's type is not in `allowed`.
 Vocabulary read_vocabulary(const nlohmann::ordered_json& metadata, int64_t vocab,
                            std::initializer_list<int> allowed);
 
-/// Returns the name of the token that precedes every text, or null if there is none. If the
-/// metadata do not say whether there is one, `by_default` decides. Throws Error if there is one but
-/// the metadata do not name it.
+/// Returns the name of the token that precedes every text, or null if no token does. If the
+/// metadata do not say whether a token precedes every text, `by_default` decides. Throws Error if
+/// there should be such a token but the metadata lack its id.
 nlohmann::json first_token(const nlohmann::ordered_json& metadata, const Vocabulary& vocabulary,
                            bool by_default);
 
-/// Adds the keys "tokenizer.ggml.*" for a model of `vocab` tokens. If `tokenizer` is null, these
-/// keys say that there is none. Throws Error on a tokenizer of another kind than
-/// read_gguf_tokenizer() returns, on one that llama.cpp does not support, or on one that has more
-/// than `vocab` tokens.
+/// Adds the keys "tokenizer.ggml.*" that describe the tokenizer to the metadata. A null tokenizer
+/// is described as "no_vocab". `vocab` is the number of tokens of the model. Throws Error if
+/// llama.cpp does not support the tokenizer (gguf.h lists what it supports), or if it has more than
+/// `vocab` tokens.
 void add_gguf_tokenizer(nlohmann::ordered_json& metadata, const Tokenizer* tokenizer,
                         int64_t vocab);
 
-/// Returns the tokenizer that the metadata describe, or null if they say that there is none. Throws
-/// Error if the metadata are invalid, if the tokens are not characters, byte pairs or
-/// SentencePiece's pieces of a supported form, or if their number, including unused ones, is not
-/// `vocab`.
+/// Returns the tokenizer that the metadata describe, or null if they say "no_vocab". Throws Error
+/// if the metadata are invalid, if the tokenizer is not of a kind listed in gguf.h, or if the
+/// number of tokens, counting unused ones, is not `vocab`.
 std::unique_ptr<Tokenizer> read_gguf_tokenizer(const nlohmann::ordered_json& metadata,
                                                int64_t vocab);
 

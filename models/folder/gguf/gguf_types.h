@@ -9,9 +9,9 @@
 
 namespace gradus::models::internal {
 
-/// An element type. A block of `elements` elements is stored in `bytes` bytes.
+/// How an element type is stored: in blocks of `bytes` bytes, each with `elements` elements.
 struct StoredType {
-  uint32_t number;  ///< GGML's number of the type
+  uint32_t number;  ///< the number by which GGUF files identify the type
   const char* name;
   int64_t elements;  ///< elements per block
   int64_t bytes;     ///< bytes per block
@@ -22,7 +22,7 @@ struct StoredType {
   void (*encode)(const float* x, int64_t n, std::byte* to);
 };
 
-/// The types in the order of GgufType.
+/// How each GgufType is stored, in the order of the enum.
 extern const StoredType stored_types[4];
 inline const StoredType& stored(GgufType type) { return stored_types[static_cast<size_t>(type)]; }
 

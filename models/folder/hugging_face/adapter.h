@@ -1,6 +1,6 @@
 #pragma once
-// Converts low-rank updates between our layers and Hugging Face's. Internal: no public header
-// includes this file.
+// Converts low-rank updates (LoRA) between the layers of our models and those of Hugging Face's.
+// Internal: no public header includes this file.
 
 #include <optional>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace gradus::models::internal {
 
-/// Updates, each with the name of its layer.
+/// Low-rank updates, each with the name of the layer that it changes.
 using NamedUpdates = std::vector<std::pair<std::string, nn::LoraUpdate>>;
 
 /// How Hugging Face names the layers of one of our models.
@@ -20,21 +20,27 @@ struct LayerNames {
   HuggingFaceModel table;
   HeadLayout layout;
 };
-/// Returns the names for one of our models, or nullopt if Hugging Face's format cannot express it.
+/// Returns the names for our model of the given kind and configuration, or nullopt if Hugging
+/// Face's format cannot express it.
 std::optional<LayerNames> layer_names(const std::string& kind, const Fields& fields);
 
-/// Returns the updates under Hugging Face's names. If a layer of ours joins several of theirs, its
-/// update becomes one update for each of them, with the same A and some of the rows of B. The rows
-/// are in Hugging Face's order. Throws Error if Hugging Face's model has no such layer.
+/// Converts updates of our layers to updates of Hugging Face's, with their names. If one of our
+/// layers joins several of Hugging Face's, its update becomes one for each of them, with the same A
+/// and some of the rows of B. These rows are in Hugging Face's order. Throws Error if Hugging
+/// Face's model has no such layer.
 NamedUpdates split_updates(const LayerNames& names, const NamedUpdates& ours);
 
-/// Returns the updates under our names, in the order of the model's layers: the inverse of
-/// split_updates(), but in float32. If a layer of ours joins several of Hugging Face's, the updates
-/// of those layers become one. If all of those layers have updates, with the same A and alpha, the
-/// rank stays the same. Otherwise it is the sum of the ranks. Updates with our layer names are also
-/// accepted, and returned unchanged. Throws Error if the model has no layer of a given name, if a
-/// shape does not fit, or if a layer has two updates: under our name and Hugging Face's, or with
-/// and without Hugging Face's prefix.
+/// Converts updates of Hugging Face's layers to updates of ours, in float32 and in the order of the
+/// model's layers. This is the inverse of split_updates(). Updates that already have our layer
+/// names are returned unchanged.
+///
+/// If one of our layers joins several of Hugging Face's, their updates become one. If all of these
+/// layers have updates with the same A and alpha, the joined update has the same rank. Otherwise
+/// its rank is the sum of theirs.
+///
+/// Throws Error if the model has no layer of a given name, if a shape does not fit, or if a layer
+/// has two updates. For example, one may have our name and the other Hugging Face's, or only one
+/// may have Hugging Face's prefix.
 NamedUpdates join_updates(const std::optional<LayerNames>& names, const nn::Module& model,
                           const NamedUpdates& read);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Converts weights between our names and Hugging Face's. Internal: no public header includes this
-// file.
+// Loads weights from Hugging Face's files into our models, and converts our weights for such files.
+// Internal: no public header includes this file.
 
 #include "gradus/core/files/safetensors.h"
 #include "gradus/models/folder/hugging_face/models.h"
@@ -9,7 +9,7 @@
 
 namespace gradus::models::internal {
 
-/// All tensors of a folder, from one or several files.
+/// All tensors of a folder, from one file or several.
 struct HuggingFaceFile {
   std::string path;  ///< path of the file, or of the index of several files
   NamedTensors tensors;
@@ -19,31 +19,34 @@ struct HuggingFaceFile {
 /// missing or damaged.
 HuggingFaceFile read_hugging_face_weights(const std::string& dir);
 
-/// Converts one of our models to a file's dtype and copies the file's tensors into it. Returns the
-/// parameters that the file may lack (see LoadOptions) and does lack; these keep their values. If
-/// tensors are missing, unexpected, given twice, of the wrong shape or dtype, or differ although
-/// they are tied, changes nothing and throws Error. The message begins with the file's path and
-/// names such tensors.
+/// Converts one of our models to a file's dtype and copies the file's tensors into it. The file may
+/// lack some parameters, see LoadOptions: these keep their values and are returned. Throws Error,
+/// with nothing changed, if other tensors are missing, if a tensor is unexpected, given twice, or
+/// of the wrong shape or dtype, or if tied tensors differ. The message begins with the file's path
+/// and names the tensors.
 NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceConfig& config,
                                        nn::Module& model, const LoadOptions& options);
 
 /// Which heads (layers of the kind HuggingFaceLayer::head) a file must contain.
 struct HeadsInFile {
-  bool optional = false;                   ///< whether the file may lack heads
-  std::vector<std::string> required = {};  ///< our names of the heads that are never optional
+  bool optional = false;                   ///< whether the file may lack heads, except those in
+                                           ///< `required`
+  std::vector<std::string> required = {};  ///< our names of heads that the file must have even if
+                                           ///< `optional`
 };
-/// Does the same as load_hugging_face_weights() with any table of names, for example GGUF's.
-/// `heads` decides which parameters are optional; by default none is.
+/// Loads a file into our model like load_hugging_face_weights(), but with any names of tensors, for
+/// example GGUF's. `heads` says which heads the file may lack: by default none.
 NamedTensors load_renamed(const HuggingFaceModel& names, const HeadLayout& layout,
                           HuggingFaceFile file, nn::Module& model, const HeadsInFile& heads = {});
 
-/// Returns our tensors under the names in the table, with compressed ones converted to float32. If
-/// lacks_biases is true, adds biases of zeros to the blocks and the last norm.
+/// Returns `ours`, tensors of one of our models, as a file with these names and this layout stores
+/// them. Compressed tensors become float32. If lacks_biases is true, adds biases of zeros to the
+/// blocks and to the last norm.
 NamedTensors renamed_tensors(const HuggingFaceModel& names, const HeadLayout& layout,
                              const NamedTensors& ours, bool lacks_biases);
 
-/// Returns the state dict of one of our models under Hugging Face's names, with zeros for biases
-/// that GPT-2 has but the model lacks, and without the heads that Hugging Face's classifier lacks.
+/// Returns the state dict of one of our models as Hugging Face's files store it. Biases that GPT-2
+/// has but our model lacks become zeros. Heads that Hugging Face's classifier lacks are left out.
 NamedTensors hugging_face_tensors(const std::string& kind, const Fields& fields,
                                   const nn::Module& model);
 

@@ -14,7 +14,8 @@ inline Tensor leaf(std::initializer_list<double> numbers) {
   return tensor(numbers, float64).requires_grad_();
 }
 
-/// Returns a copy of x, recorded in the graph as an op `name` with a custom backward rule.
+/// Returns a copy of x, recorded in the graph as an op with the given name, saved tensors and
+/// backward rule.
 template <class RuleFn>
 Tensor identity(const char* name, const Tensor& x, core::Saves saves, RuleFn rule) {
   Tensor y = x.detach().clone();
