@@ -51,12 +51,6 @@ constexpr int64_t ahead = 4096;
 #endif
 }
 
-float sum_of_lanes(Vector v) {
-  float total = 0;
-  for (int64_t lane = 0; lane < width; ++lane) total += v[lane];
-  return total;
-}
-
 // Rounds a block of n elements, n <= scale_block, to 16 bits. Returns their scale: NaN if an
 // element is not finite.
 float round_block(const float* x, int64_t n, int16_t* to) {
@@ -126,23 +120,18 @@ void CompressedProduct::int8_dots(int64_t row, int64_t i) const {
     }
   }
   for (int64_t k = 0; k < M; ++k) {
-    float totals[width], *to = y_ + (i + k) * w_.rows + row;
+    float totals[width];
     detail::sums_of_lanes<R>(sums[k], totals);
-    for (int64_t r = 0; r < R; ++r) to[r] = totals[r] + last_int8_terms(row + r, i + k);
+    for (int64_t r = 0; r < R; ++r) {
+      int32_t rest = 0;
+      for (int64_t at = whole * scale_block; at < cols; ++at)
+        rest += w[r * cols + at] * x[k * padded + at];
+      if (whole < blocks_)
+        totals[r] += static_cast<float>(rest) * float_from_bfloat16(scales[r * blocks_ + whole]) *
+                     x_scales[k * blocks_ + whole];
+      y_[(i + k) * w_.rows + row + r] = totals[r];
+    }
   }
-}
-
-// Returns the terms of element (i, row) of y that do not fill a block.
-float CompressedProduct::last_int8_terms(int64_t row, int64_t i) const {
-  const int64_t begin = w_.cols / scale_block * scale_block;
-  if (begin == w_.cols) return 0;
-  const int8_t* w = static_cast<const int8_t*>(w_.values) + row * w_.cols;
-  const int16_t* x = rounded_.data() + i * blocks_ * scale_block;
-  int32_t sum = 0;
-  for (int64_t at = begin; at < w_.cols; ++at) sum += w[at] * x[at];
-  const int64_t last = blocks_ - 1;
-  return static_cast<float>(sum) * float_from_bfloat16(w_.scales[row * blocks_ + last]) *
-         rounded_scales_.data()[i * blocks_ + last];
 }
 
 template <int64_t M>
@@ -164,17 +153,11 @@ void CompressedProduct::bfloat16_dots(int64_t row, int64_t i) const {
   for (int64_t r = 0; r < M; ++r) {
     Vector all = sum[r][0];
     for (int64_t v = 1; v < vectors; ++v) all += sum[r][v];
-    float total = sum_of_lanes(all);
+    float total;
+    detail::sums_of_lanes<1>(&all, &total);
     for (int64_t at = whole; at < n; ++at) total += float_from_bfloat16(w[at]) * x[r * n + at];
     y_[(i + r) * w_.rows + row] = total;
   }
-}
-
-template <int64_t R>
-void CompressedProduct::int8_rows(int64_t row) const {
-  int64_t i = 0;
-  for (; i + 2 <= m_; i += 2) int8_dots<2, R>(row, i);
-  if (i < m_) int8_dots<1, R>(row, i);
 }
 
 int64_t CompressedProduct::grain() const {
@@ -184,11 +167,18 @@ int64_t CompressedProduct::grain() const {
 
 void CompressedProduct::run(int64_t begin, int64_t end) const {
   int64_t row = begin;
+  auto int8_rows = [&]<int64_t R>(std::integral_constant<int64_t, R>) {
+    for (; row + R <= end; row += R) {
+      int64_t i = 0;
+      for (; i + 2 <= m_; i += 2) int8_dots<2, R>(row, i);
+      if (i < m_) int8_dots<1, R>(row, i);
+    }
+  };
   if (w_.dtype == int8) {
-    for (; row + block_rows <= end; row += block_rows) int8_rows<block_rows>(row);
-    for (; row < end; ++row) int8_rows<1>(row);
+    int8_rows(std::integral_constant<int64_t, block_rows>{});
+    int8_rows(std::integral_constant<int64_t, 1>{});
   }
-  // A row of weights is read once for 4 rows of x.
+  // A row of bfloat16 weights is read once for 4 rows of x.
   for (; row < end; ++row) {
     int64_t i = 0;
     for (; i + 4 <= m_; i += 4) bfloat16_dots<4>(row, i);

@@ -57,11 +57,8 @@ class CompressedProduct {
   void run(int64_t begin, int64_t end) const;
 
  private:
-  template <int64_t R>
-  void int8_rows(int64_t row) const;
   template <int64_t M, int64_t R>
   void int8_dots(int64_t row, int64_t i) const;
-  float last_int8_terms(int64_t row, int64_t i) const;
   template <int64_t M>
   void bfloat16_dots(int64_t row, int64_t i) const;
 

@@ -3,6 +3,7 @@
 // bits). float16 is a storage format in files: there is no arithmetic on it.
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 namespace gradus::kernel {
@@ -10,10 +11,8 @@ namespace gradus::kernel {
 inline float float_from_float16(uint16_t h) {
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16, fraction = h & 0x3ffu;
   const uint32_t exponent = (h >> 10) & 0x1fu;
-  if (exponent == 0) {  // zero or subnormal: the value is fraction * 2^-24
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
-    return sign ? -magnitude : magnitude;
-  }
+  if (exponent == 0)  // zero or subnormal: the value is fraction * 2^-24
+    return std::copysign(static_cast<float>(fraction) * 0x1p-24f, std::bit_cast<float>(sign));
   const uint32_t wide = exponent == 31 ? 255 : exponent + 127 - 15;
   return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
