@@ -105,7 +105,7 @@ Tensor MultiHeadAttention::project(const Tensor& x, Tensor* first_values) const 
   if (!q_norm && !first_values) return all;
   std::vector<Tensor> parts =
       all.split(Shape{heads * key_dim, kv_heads * key_dim, kv_heads * value_dim}, -1);
-  if (first_values && !first_values->defined()) *first_values = parts[2];
+  if (!mixes && first_values) *first_values = parts[2];
   if (!q_norm && !mixes) return all;
   if (q_norm) {
     auto normalised = [&](const RMSNorm& norm, const Tensor& part) {

@@ -67,10 +67,10 @@ struct MultiHeadAttention : Module {
   /// token may attend to no token, the input of proj is 0 for this token.
   ///
   /// `first_values` passes the first layer's values to the other layers of a stack. Construct all
-  /// layers but the first with value_shortcut. Pass each layer a pointer to the same tensor, which
-  /// must be undefined before each pass through the stack. The first layer stores its values (B, T,
-  /// kv_heads * value_dim) in this tensor. The other layers read the values, and throw Error if the
-  /// pointer is null or the tensor undefined.
+  /// layers but the first with value_shortcut. Pass each layer a pointer to the same tensor. The
+  /// first layer, without value_shortcut, replaces this tensor by its values (B, T, kv_heads *
+  /// value_dim). The other layers read the values, and throw Error if the pointer is null or the
+  /// tensor undefined.
   Tensor operator()(const Tensor& x, const Tensor& mask = {}, Tensor* first_values = nullptr) const;
   /// Computes self-attention of x (B, T, dim), the next T tokens of the sequences in `cache`. These
   /// tokens also attend to the cached tokens, and their keys and values are appended to the cache.

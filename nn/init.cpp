@@ -36,8 +36,8 @@ double inverse_normal_cdf(double p, double low, double high) {
 }  // namespace
 
 Tensor uniform(const Shape& shape, double low, double high) {
-  check(low <= high && std::isfinite(high - low), "init::uniform: expected low <= high, got ", low,
-        " and ", high);
+  check(low <= high && std::isfinite(high - low),
+        "init::uniform: expected low <= high with a finite difference, got ", low, " and ", high);
   NoGrad no_grad;
   Tensor x = rand(shape);
   return x.mul_(high - low).add_(scalar(low));
@@ -56,8 +56,8 @@ Tensor normal(const Shape& shape, double mean, double std) {
 Tensor trunc_normal(const Shape& shape, double mean, double std, double low, double high) {
   check(std > 0 && low < high && std::isfinite(high - low) && std::isfinite(mean) &&
             std::isfinite(std),
-        "init::trunc_normal: expected std > 0 and low < high, got std ", std, ", low ", low,
-        ", high ", high);
+        "init::trunc_normal: expected finite values, std > 0 and low < high, got mean ", mean,
+        ", std ", std, ", low ", low, ", high ", high);
   const double a = (low - mean) / std, b = (high - mean) / std;
   // In the upper tail the distribution function rounds to 1: draw from the lower tail and negate.
   const double sign = a > 0 ? -1 : 1, lower = a > 0 ? -b : a, upper = a > 0 ? -a : b;

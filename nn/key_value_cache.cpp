@@ -15,9 +15,9 @@ KeyValueCache::KeyValueCache(int64_t batch, int64_t kv_heads, int64_t capacity, 
                              Dtype dtype, int64_t value_dim)
     : capacity_(capacity) {
   check(batch > 0 && kv_heads > 0 && capacity > 0 && key_dim > 0 && value_dim >= 0,
-        "KeyValueCache: expected sizes > 0, got ", Shape{batch, kv_heads, capacity, key_dim});
-  constexpr int64_t first_room = 64;
-  const int64_t room = std::min(capacity, first_room);
+        "KeyValueCache: expected sizes > 0, got ", Shape{batch, kv_heads, capacity, key_dim},
+        ", and value_dim >= 0, got ", value_dim);
+  const int64_t room = std::min<int64_t>(capacity, 64);  // grow() makes more
   k_ = empty({batch, kv_heads, room, key_dim}, dtype);
   v_ = empty({batch, kv_heads, room, value_dim == 0 ? key_dim : value_dim}, dtype);
   lengths_.assign(static_cast<size_t>(batch), 0);

@@ -62,7 +62,7 @@ void Module::hidden_weight(const Tensor& parameter, std::vector<int64_t> rows,
                            std::vector<int64_t> heads) {
   bool found = false;
   for (Entry& entry : registry_->entries)
-    if (entry.tensor.defined() && &entry.tensor.impl() == &parameter.impl())
+    if (entry.kind == Kind::parameter && entry.tensor.impl_ptr().get() == &parameter.impl())
       found = entry.hidden = true, entry.rows = rows, entry.heads = heads;
   check(found, "module: hidden_weight: expected a parameter of this layer");
 }

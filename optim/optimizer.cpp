@@ -48,8 +48,8 @@ GroupOptimizer::GroupOptimizer(const char* name, ParameterGroups groups, double 
     if (!group.weight_decay) group.weight_decay = weight_decay;
     check(*group.weight_decay >= 0 && std::isfinite(*group.weight_decay) && group.lr_scale >= 0 &&
               std::isfinite(group.lr_scale),
-          name, ": expected weight_decay and lr_scale >= 0, got ", *group.weight_decay, " and ",
-          group.lr_scale);
+          name, ": expected a finite weight_decay and lr_scale >= 0, got ", *group.weight_decay,
+          " and ", group.lr_scale);
     for (const Tensor& p : group.params) {
       check_parameter(p);
       any = any || p.requires_grad();
@@ -127,8 +127,8 @@ void GroupOptimizer::check_step() const {
     // Also checks parameters that another rank updates, so that all ranks throw.
     if (!slot.has_gradient()) continue;
     if (slot.dtype && *slot.dtype != slot.param.dtype())
-      fail(label(i, slot.param), ": its dtype has changed to ", slot.param.dtype(),
-           " since its last update");
+      fail(label(i, slot.param), ": expected ", *slot.dtype, ", the dtype of its state, got ",
+           slot.param.dtype());
     check_gradient(i, slot.param.grad());
   }
 }
@@ -164,37 +164,34 @@ void GroupOptimizer::keep_only(const std::set<const void*>& owned) {
   }
 }
 
-Tensor GroupOptimizer::steps() const {
-  std::vector<int64_t> counts;
-  for (const Slot& slot : slots_) counts.push_back(slot.step);
-  return from_data(counts, {static_cast<int64_t>(counts.size())});
-}
-
-NamedTensors GroupOptimizer::named_state(const Tensor& steps) const {
+NamedTensors GroupOptimizer::named_state(const std::vector<Slot>& slots) const {
+  std::vector<int64_t> steps;
   std::vector<std::vector<Tensor>> of_slot;
-  for (const Slot& slot : slots_) {
+  for (const Slot& slot : slots) {
+    steps.push_back(slot.step);
     of_slot.emplace_back(states_.size());  // undefined
     if (!slot.has_state()) continue;
     of_slot.back() = slot.state.empty() ? initial_state(slot.param) : slot.state;
   }
-  NamedTensors state{{"step", steps}};
+  NamedTensors state{{"step", from_data(steps, {std::ssize(steps)})}};
   for (size_t k = 0; k < states_.size(); ++k)
     for (size_t i = 0; i < of_slot.size(); ++i)
-      if (!is_compressed(slots_[i].param.dtype()))
+      if (!is_compressed(slots[i].param.dtype()))
         state.emplace_back(states_[k].name + '.' + std::to_string(i), of_slot[i][k]);
   return state;
 }
 
-NamedTensors GroupOptimizer::state_dict() const { return named_state(steps()); }
+NamedTensors GroupOptimizer::state_dict() const { return named_state(slots_); }
 
 void GroupOptimizer::load_state_dict(const NamedTensors& state) {
   internal::check_counts(name(), state, "step");
-  const Tensor counts = steps();
-  for (Slot& slot : slots_) make_state(slot);
-  NamedTensors own = named_state(counts);
+  std::vector<Slot> slots = slots_;  // replaces slots_ after the last check
+  for (Slot& slot : slots) make_state(slot);
+  NamedTensors own = named_state(slots);
   std::erase_if(own, [](const auto& named) { return !named.second.defined(); });
   load_named(name(), own, state);
-  for (size_t i = 0; i < slots_.size(); ++i) slots_[i].step = counts.data<int64_t>()[i];
+  for (size_t i = 0; i < slots.size(); ++i) slots[i].step = own[0].second.data<int64_t>()[i];
+  slots_ = std::move(slots);
 }
 
 // ---- TensorOptimizer ----

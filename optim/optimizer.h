@@ -172,8 +172,7 @@ class GroupOptimizer : public Optimizer {
   void check_parameter(const Tensor& p) const;
   std::vector<Tensor> initial_state(const Tensor& param) const;
   void make_state(Slot& slot) const;
-  NamedTensors named_state(const Tensor& steps) const;
-  Tensor steps() const;
+  NamedTensors named_state(const std::vector<Slot>& slots) const;
 
   std::vector<ParameterGroup> groups_;
   double lr_;

@@ -123,6 +123,9 @@ NamedTensors Plateau::state_dict() const {
 void Plateau::load_state_dict(const NamedTensors& state) {
   const NamedTensors own = state_dict();
   load_named("schedule::Plateau", own, state);
+  for (const auto& [what, value] : own)
+    check(what == "best" || (value.item() >= 0 && std::isfinite(value.item())),
+          "schedule::Plateau: expected a finite ", what, " >= 0, got ", value.item());
   lr_ = own[0].second.item();
   best_ = own[1].second.item();
   bad_ = own[2].second.item<int64_t>();

@@ -88,7 +88,8 @@ class Plateau {
   /// "cooldown" (the number of further losses that will not be counted).
   NamedTensors state_dict() const;
   /// Restores a state returned by state_dict(). If names, shapes or dtypes do not match, changes
-  /// nothing and throws one Error that lists the names.
+  /// nothing and throws one Error that lists the names. Also throws Error, with nothing changed, if
+  /// "lr" is negative or not finite, or if "bad" or "cooldown" is negative.
   void load_state_dict(const NamedTensors& state);
 
  private:

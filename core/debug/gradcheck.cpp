@@ -54,14 +54,15 @@ void check_inputs(const char* op, const std::vector<Tensor>& inputs) {
 }
 
 /// The floating outputs of f. Throws Error unless they have the shapes of `first`, if given: the
-/// outputs of an earlier call.
-std::vector<Tensor> floating_outputs(const TensorFunction& f, const std::vector<Tensor>& inputs,
+/// outputs of an earlier call. The message begins with `op`.
+std::vector<Tensor> floating_outputs(const char* op, const TensorFunction& f,
+                                     const std::vector<Tensor>& inputs,
                                      const std::vector<Tensor>* first = nullptr) {
   std::vector<Tensor> outputs = f(inputs);
   std::erase_if(outputs, [](const Tensor& y) { return !is_floating(y.dtype()); });
   const auto shape = [](const Tensor& y) { return y.shape(); };
-  check(!first || std::ranges::equal(outputs, *first, {}, shape, shape),
-        "gradcheck: f returned outputs of other shapes than in its first call");
+  check(!first || std::ranges::equal(outputs, *first, {}, shape, shape), op,
+        ": f returned outputs of other shapes than in its first call");
   return outputs;
 }
 
@@ -87,18 +88,13 @@ std::vector<Jacobian> analytic_jacobians(const Tensor& output, const std::vector
   return jacobians;
 }
 
-/// The floating outputs of f with `step` added to element i of input k. `first` is as in
-/// floating_outputs().
-std::vector<std::vector<double>> values_at(const TensorFunction& f,
-                                           const std::vector<Tensor>& inputs, size_t k, int64_t i,
-                                           double step, const std::vector<Tensor>& first) {
-  const std::vector<Tensor> near = fresh_leaves(inputs);
-  Tensor element = near[k].detach();
+/// Fresh leaves with `step` added to element i of input k.
+std::vector<Tensor> moved(const std::vector<Tensor>& inputs, size_t k, int64_t i, double step) {
+  std::vector<Tensor> leaves = fresh_leaves(inputs);
+  Tensor element = leaves[k].detach();
   for (const int64_t at : index_of(element.shape(), i)) element = element[at];
   *element.data<double>() += step;
-  std::vector<std::vector<double>> values;
-  for (const Tensor& y : floating_outputs(f, near, &first)) values.push_back(y.to_vector<double>());
-  return values;
+  return leaves;
 }
 
 /// Compares as gradcheck does. `name` starts the message, in which the inputs from index `own` on
@@ -107,7 +103,7 @@ GradcheckResult compare(const char* name, const TensorFunction& f,
                         const std::vector<Tensor>& inputs, size_t own,
                         const GradcheckOptions& options) {
   const std::vector<Tensor> leaves = fresh_leaves(inputs);
-  const std::vector<Tensor> outputs = floating_outputs(f, leaves);
+  const std::vector<Tensor> outputs = floating_outputs(name, f, leaves);
   std::vector<Tensor> differentiable;
   std::vector<size_t> differentiable_at;
   for (size_t k = 0; k < leaves.size(); ++k)
@@ -119,13 +115,15 @@ GradcheckResult compare(const char* name, const TensorFunction& f,
   for (size_t w = 0; w < differentiable.size(); ++w)
     for (int64_t i = 0; i < differentiable[w].numel(); ++i) {
       const size_t k = differentiable_at[w];
-      const auto above = values_at(f, inputs, k, i, options.eps, outputs);
-      const auto below = values_at(f, inputs, k, i, -options.eps, outputs);
-      for (size_t o = 0; o < outputs.size(); ++o)
-        for (size_t j = 0; j < above[o].size(); ++j) {
-          const double numeric = (above[o][j] - below[o][j]) / (2 * options.eps);
+      const auto above = floating_outputs(name, f, moved(inputs, k, i, options.eps), &outputs);
+      const auto below = floating_outputs(name, f, moved(inputs, k, i, -options.eps), &outputs);
+      for (size_t o = 0; o < outputs.size(); ++o) {
+        const auto high = above[o].to_vector<double>(), low = below[o].to_vector<double>();
+        for (size_t j = 0; j < high.size(); ++j) {
+          const double numeric = (high[j] - low[j]) / (2 * options.eps);
           const double got = analytic[o][w][j][static_cast<size_t>(i)];
-          if (std::abs(got - numeric) <= options.atol + options.rtol * std::abs(numeric)) continue;
+          const double tolerance = options.atol + options.rtol * std::abs(numeric);
+          if (std::isfinite(numeric) && std::abs(got - numeric) <= tolerance) continue;
           core::Text message;
           message.precision(10);
           message << name << ": d output " << o << " at "
@@ -135,6 +133,7 @@ GradcheckResult compare(const char* name, const TensorFunction& f,
                   << numeric;
           return {false, message.str()};
         }
+      }
     }
   return {};
 }
@@ -162,7 +161,7 @@ GradcheckResult gradgradcheck(const TensorFunction& f, const std::vector<Tensor>
   check_inputs("gradgradcheck", inputs);
   std::vector<Tensor> all = inputs;
   std::vector<size_t> checked;  // indices of the floating outputs that require grad
-  const std::vector<Tensor> probe = floating_outputs(f, fresh_leaves(inputs));
+  const std::vector<Tensor> probe = floating_outputs("gradgradcheck", f, fresh_leaves(inputs));
   for (size_t o = 0; o < probe.size(); ++o)
     if (probe[o].requires_grad()) {
       check(probe[o].dtype() == float64, "gradgradcheck: output ", o,
@@ -175,7 +174,7 @@ GradcheckResult gradgradcheck(const TensorFunction& f, const std::vector<Tensor>
   const auto own = static_cast<std::ptrdiff_t>(inputs.size());
   const TensorFunction gradients = [&](const std::vector<Tensor>& given) {
     const std::vector<Tensor> x(given.begin(), given.begin() + own);
-    const std::vector<Tensor> results = floating_outputs(f, x, &probe);
+    const std::vector<Tensor> results = floating_outputs("gradgradcheck", f, x, &probe);
     std::vector<Tensor> outputs, differentiable;
     for (size_t o : checked) outputs.push_back(results[o]);
     for (const Tensor& t : x)

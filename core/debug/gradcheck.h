@@ -23,9 +23,9 @@ struct GradcheckResult {
 
 /// Checks the gradients that backward computes for f against central differences. Let g be the
 /// gradient of one element of an output with respect to one element x of an input, and
-/// c = (f(x + eps) - f(x - eps)) / (2 eps). The check requires |g - c| <= atol + rtol |c| for all
-/// elements of the float32 and float64 outputs and of the inputs that require grad. f must depend
-/// on nothing but its inputs.
+/// c = (f(x + eps) - f(x - eps)) / (2 eps). The check requires a finite c and
+/// |g - c| <= atol + rtol |c| for all elements of the float32 and float64 outputs and of the inputs
+/// that require grad. f must depend on nothing but its inputs.
 ///
 /// Throws Error if no input requires grad, if an input that requires grad is not float64 or has
 /// elements that share memory, or if the outputs' shapes differ between calls of f.

@@ -26,20 +26,24 @@ std::string plain(const std::string& name) {
   return quoted.substr(1, quoted.size() - 2);
 }
 
+/// Whether a and b, of one shape, are the same elements.
 bool same_view(const TensorImpl& a, const TensorImpl& b) {
-  return a.storage == b.storage && a.offset == b.offset && a.shape == b.shape &&
-         a.strides == b.strides;
+  return a.storage == b.storage && a.offset == b.offset && a.strides == b.strides;
+}
+
+/// Whether copy_() can read and write x, a compressed tensor.
+bool is_whole(const Tensor& x) {
+  return x.is_contiguous() && (x.dtype() != int8 || x.impl().scales.defined());
 }
 }  // namespace
 
 void load_named(const char* op, const NamedTensors& target, const NamedTensors& state,
                 bool strict) {
-  std::unordered_map<std::string, const Tensor*> expected;
-  for (const auto& [name, tensor] : target) expected.emplace(name, &tensor);
-
+  const std::unordered_map<std::string, Tensor> expected(target.begin(), target.end());
   std::vector<std::string> missing, unexpected, twice, mismatched;
   std::set<std::string> seen;
-  std::set<const void*> found;  // tensors found, under any of their names
+  std::set<const void*> found;                    // tensors found, under any of their names
+  std::vector<std::pair<Tensor, Tensor>> copies;  // to, from
   for (const auto& [name, tensor] : state) {
     if (!seen.insert(name).second) twice.push_back(plain(name));
     auto at = expected.find(name);
@@ -47,9 +51,14 @@ void load_named(const char* op, const NamedTensors& target, const NamedTensors& 
       unexpected.push_back(plain(name));
       continue;
     }
-    const Tensor& to = *at->second;
+    const Tensor& to = at->second;
     found.insert(&to.impl());
-    if (tensor.defined() && tensor.shape() == to.shape() && tensor.dtype() == to.dtype()) continue;
+    if (tensor.defined() && tensor.shape() == to.shape() && tensor.dtype() == to.dtype()) {
+      if (is_compressed(to.dtype()) && !(is_whole(to) && is_whole(tensor)))
+        fail(op, ": ", plain(name), ": expected a whole ", to.dtype(), " tensor, got a view");
+      copies.emplace_back(to, tensor);
+      continue;
+    }
     core::Text text;
     text << plain(name) << " (expected " << to.dtype() << ' ' << to.shape() << ", got ";
     if (tensor.defined())
@@ -70,16 +79,10 @@ void load_named(const char* op, const NamedTensors& target, const NamedTensors& 
   std::set<const Storage*> written;
   for (const auto& [name, tensor] : target) written.insert(tensor.impl().storage.get());
   // Clone sources that a copy could overwrite before they are read.
-  NamedTensors copies;
-  for (const auto& [name, tensor] : state) {
-    const auto at = expected.find(name);
-    if (at == expected.end()) continue;
-    const TensorImpl& from = tensor.impl();
-    const bool at_risk =
-        written.contains(from.storage.get()) && !same_view(from, at->second->impl());
-    copies.emplace_back(name, at_risk ? tensor.clone() : tensor);
-  }
-  for (const auto& [name, tensor] : copies) expected.at(name)->copy_(tensor);
+  for (auto& [to, from] : copies)
+    if (written.contains(from.impl().storage.get()) && !same_view(from.impl(), to.impl()))
+      from = from.clone();
+  for (const auto& [to, from] : copies) to.copy_(from);
 }
 
 }  // namespace gradus

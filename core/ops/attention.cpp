@@ -277,8 +277,8 @@ Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                       const AttentionOptions& options) {
   constexpr const char* op = "self_attention";
   const ProfileScope scope(op);
-  check(heads > 0 && kv_heads > 0 && heads % kv_heads == 0, op,
-        ": expected heads to be a multiple of kv_heads, got ", heads, " and ", kv_heads);
+  check(heads > 0 && heads <= INT32_MAX && kv_heads > 0 && heads % kv_heads == 0, op,
+        ": expected heads to be a multiple of kv_heads below 2^31, got ", heads, " and ", kv_heads);
   check(qkv.rank() == 3 && qkv.size(2) % (heads + 2 * kv_heads) == 0, op,
         ": expected qkv (B, T, (heads + 2 kv_heads) D) with heads + 2 kv_heads = ",
         heads + 2 * kv_heads, ", got ", qkv.shape());

@@ -36,7 +36,8 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 /// Returns self-attention computed from one projection qkv: (B, T, (H + 2 Hk) D) -> (B, T, H D),
 /// where H is `heads` and Hk is `kv_heads`. The last axis of qkv contains the H heads of q, then
 /// the Hk heads of k, then the Hk heads of v. q, k and v are read from qkv without a copy, and
-/// their gradients are written to one tensor.
+/// their gradients are written to one tensor. Throws Error unless H is a multiple of Hk and below
+/// 2^31.
 Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                       const AttentionOptions& options = {});
 

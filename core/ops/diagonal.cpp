@@ -30,8 +30,9 @@ Tensor diag(const Tensor& x, int64_t offset) {
   constexpr int64_t most = int64_t{1} << 30;
   check(offset >= -most && offset <= most, "diag: expected an offset from -2^30 to 2^30, got ",
         offset);
-  const int64_t n = x.size(0) + std::abs(offset), start = offset < 0 ? -offset * n : offset;
-  return pad_slice(x, {n * n}, 0, start, n + 1).reshape({n, n});
+  const int64_t n = x.size(0) + std::abs(offset), numel = checked_numel("diag", {n, n});
+  const int64_t start = offset < 0 ? -offset * n : offset;
+  return pad_slice(x, {numel}, 0, start, n + 1).reshape({n, n});
 }
 
 namespace {

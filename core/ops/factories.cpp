@@ -41,9 +41,11 @@ void linspace_of_whole(double start, double end, int64_t n, int64_t* out) {
 }  // namespace
 
 Tensor arange(double start, double end, double step, Dtype dtype) {
-  const double steps = (end - start) / step;
-  check(step != 0 && std::isfinite(step) && steps >= 0 && std::isfinite(steps), "arange: step ",
-        step, " does not lead from ", start, " to ", end);
+  // Halving the ends and the step avoids an overflow of the distance.
+  const double scale = std::isinf(end - start) ? 2 : 1;
+  const double steps = (end / scale - start / scale) / (step / scale);
+  check(step != 0 && std::isfinite(step) && steps >= 0, "arange: step ", step,
+        " does not lead from ", start, " to ", end);
   check(steps < 0x1p59, "arange: too many elements from ", start, " to ", end, " by ", step);
   for (double number : {start, end, step}) check_number("arange", dtype, number);
   const auto n = static_cast<int64_t>(std::ceil(steps));
@@ -52,7 +54,7 @@ Tensor arange(double start, double end, double step, Dtype dtype) {
     T* out = x.data<T>();
     for (int64_t i = 0; i < n; ++i) {
       if constexpr (std::is_floating_point_v<T>)
-        out[i] = static_cast<T>(start + static_cast<double>(i) * step);
+        out[i] = static_cast<T>((start / scale + static_cast<double>(i) * (step / scale)) * scale);
       else
         out[i] = static_cast<T>(wrapping(start) + static_cast<uint64_t>(i) * wrapping(step));
     }
@@ -324,7 +326,7 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape) {
 }
 
 Tensor randperm(int64_t n) {
-  check(n >= 0, "randperm: expected n >= 0, got ", n);
+  check(n >= 0 && n < int64_t{1} << 59, "randperm: expected 0 <= n < 2^59, got ", n);
   return randperm(n, default_generator().reserve(4 * n));
 }
 

@@ -206,10 +206,11 @@ Tensor rand(const Shape& shape, Dtype dtype = float32);
 Tensor rand_like(const Tensor& x);
 /// Returns uniform integers in [low, high), int64. Throws Error unless low < high.
 Tensor randint(int64_t low, int64_t high, const Shape& shape);
-/// Returns a random permutation of 0, ..., n - 1, int64.
+/// Returns a random permutation of 0, ..., n - 1, int64. Throws Error unless 0 <= n < 2^59.
 Tensor randperm(int64_t n);
 /// Returns the permutation of 0, ..., n - 1, int64, that `key` determines. Its random numbers are
-/// the Philox blocks with the counters key.counter + 1 to key.counter + n - 1.
+/// the Philox blocks with the counters key.counter + 1 to key.counter + n - 1. Throws Error if
+/// n < 0.
 Tensor randperm(int64_t n, RandomKey key);
 
 }  // namespace gradus

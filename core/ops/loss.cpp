@@ -213,6 +213,13 @@ void check_weights(const char* op, const char* what, const Tensor& x, const Tens
   check(!weights.requires_grad(), op, ": ", what, " cannot require grad; detach them");
 }
 
+/// Throws Error, naming the first element of x that is not `valid`, unless all are.
+void check_values(const char* op, const char* expected, const Tensor& x, const Tensor& valid) {
+  if (valid.numel() == 0 || min(valid).item<bool>()) return;
+  const int64_t at = argmin(valid).item<int64_t>();
+  fail(op, ": expected ", expected, ", got ", x.reshape({-1})[at].item(), " at position ", at);
+}
+
 /// Throws Error unless each target is a class or ignore_index.
 void check_targets(const char* op, const Tensor& targets, int64_t classes, int64_t ignore_index) {
   const int64_t* t = targets.data<int64_t>();
@@ -285,10 +292,7 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, const LossOptions& op
 Tensor hinge_loss(const Tensor& scores, const Tensor& targets, const LossOptions& options) {
   const ProfileScope scope("hinge_loss");
   check_matches("hinge_loss", "targets", scores, targets);
-  const std::vector<double> t = targets.detach().to_vector<double>();
-  for (size_t i = 0; i < t.size(); ++i)
-    check(t[i] == 1 || t[i] == -1, "hinge_loss: expected targets -1 or 1, got ", t[i],
-          " at position ", i);
+  check_values("hinge_loss", "targets -1 or 1", targets, (targets == 1) | (targets == -1));
   return reduce(relu(1.0 - targets * scores), options.reduction);
 }
 
@@ -331,9 +335,7 @@ Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
   check_matches("binary_cross_entropy", "targets", probabilities, targets);
   check_weights("binary_cross_entropy", "weights", probabilities, options.weights);
   const Tensor p = probabilities.detach(), t = targets.detach();
-  const Tensor outside = !((p >= 0) & (p <= 1));
-  check(!outside.numel() || !max(outside).item<bool>(),
-        "binary_cross_entropy: expected probabilities from 0 to 1, got one outside");
+  check_values("binary_cross_entropy", "probabilities from 0 to 1", p, (p >= 0) & (p <= 1));
   auto bounded_log = [](const Tensor& of) { return clamp(log(of), -100, 0); };
   const Tensor losses = -(t * bounded_log(p) + (1.0 - t) * bounded_log(1.0 - p));
   record("binary_cross_entropy", {losses}, {probabilities, targets}, saves_inputs,

@@ -45,8 +45,9 @@ struct KLDivOptions {
 };
 /// Returns the Kullback-Leibler divergence t (log t - x) of each element, by default the mean over
 /// all elements. The input x contains log-probabilities, and the target t contains probabilities.
-/// The divergence is 0 where t is 0 and x is finite. With log_target, t contains log-probabilities,
-/// and the divergence is e^t (t - x), which is NaN where t is -infinity. PyTorch's "batchmean" is
+/// The divergence is 0 where t is 0 and x is finite; the gradient of t is NaN there. With
+/// log_target, t contains log-probabilities, and the divergence is e^t (t - x), which is NaN where
+/// t is -infinity. PyTorch's "batchmean" is
 ///   kl_div(input, target, {.reduction = Reduction::sum}) / input.size(0).
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options = {});
 

@@ -48,7 +48,8 @@ Tensor clamp(const Tensor& x, double low, double high);
 
 ///@{
 /// Returns (1 - weight) a + weight b. Where a equals b, returns a, so that equal infinities do not
-/// become NaN. The weight may be outside [0, 1].
+/// become NaN. The gradient of the weight, (b - a) dy, is NaN for equal infinities. The weight may
+/// be outside [0, 1].
 Tensor lerp(const Tensor& a, const Tensor& b, double weight);
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
 ///@}

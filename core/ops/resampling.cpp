@@ -19,7 +19,7 @@ struct Window {
   Window(const char* op, const Tensor& x, int axis, int64_t k, int64_t s, int64_t p, int64_t d)
       : n(x.rank() >= 2 ? x.size(axis) : 0), kernel(k), stride(s == 0 ? k : s), padding(p) {
     dilation = d;
-    const bool valid = std::min({n, k, stride, d, p + 1}) >= 1 && p <= k / 2 &&
+    const bool valid = std::min({n, k, stride, d}) >= 1 && p >= 0 && p <= k / 2 &&
                        std::max({k, stride, d}) <= INT32_MAX;
     const int64_t least = valid ? (k - 1) * d + 1 - 2 * p : 0;
     // With taps more than n apart, a window could span the whole axis and have no tap on it.

@@ -344,7 +344,7 @@ Tensor roll(const Tensor& x, int64_t shift, Axis dim) {
   const ProfileScope scope("roll");
   const int axis = normalize_dim("roll", dim, x.rank());
   const int64_t n = x.shape()[axis];
-  if (n > 0) shift %= n;
+  shift = n > 0 ? shift % n : 0;
   if (shift < 0) shift += n;
   const Tensor y = empty(x.shape(), x.dtype()), from = x.detach();
   kernel::convert("roll", from.slice(axis, 0, n - shift), y.slice(axis, shift));

@@ -79,8 +79,9 @@ inline constexpr Saves saves_inputs{~0u, 0};
 inline constexpr Saves saves_output{0, ~0u};
 inline constexpr Saves saves_inputs_and_output{~0u, ~0u};
 ///@}
-/// Returns the Saves of a rule that reads only the i-th input, for 0 <= i <= 31.
-constexpr Saves saves_input(int i) { return {1u << i, 0}; }
+/// Returns the Saves of a rule that reads only the i-th input (for i >= 31: input 31 and all later
+/// ones).
+constexpr Saves saves_input(int i) { return {1u << std::min(i, 31), 0}; }
 
 /// The argument of a backward rule. The rule gets the op's saved tensors and output gradients from
 /// it, and passes the input gradients to give(). Methods with a parameter i throw Error if the op

@@ -151,8 +151,8 @@ int gradus_tensor_reshape(const gradus_tensor* tensor, const int64_t* shape, int
                           gradus_tensor** out) {
   return guarded([&] {
     check_given("gradus_tensor_reshape", tensor, out);
-    core::check(rank == 0 || (rank > 0 && shape), "gradus_tensor_reshape: expected ", rank,
-                " sizes, got null");
+    core::check(rank >= 0, "gradus_tensor_reshape: expected a rank >= 0, got ", rank);
+    core::check(rank == 0 || shape, "gradus_tensor_reshape: expected ", rank, " sizes, got null");
     Shape sizes;
     for (int i = 0; i < rank; ++i) sizes.push_back(shape[i]);
     hand_out(tensor->value.reshape(sizes), out);

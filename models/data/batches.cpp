@@ -21,11 +21,13 @@ void check_epoch(int64_t epoch) {
 BatchOrder::BatchOrder(const std::vector<Tensor>& tensors, const BatchesOptions& options)
     : n_(0), options_(options) {
   for (size_t i = 0; i < tensors.size(); ++i) {
-    check(tensors[i].defined() && tensors[i].rank() >= 1, "Batches: expected tensors of rank 1 or ",
-          "more, but tensor ", i, " is ", tensors[i].defined() ? "of rank 0" : "undefined");
-    if (i == 0) n_ = tensors[0].size(0);
-    check(tensors[i].size(0) == n_, "Batches: tensor 0 has ", n_, " rows, tensor ", i, " has ",
-          tensors[i].size(0));
+    const Tensor& x = tensors[i];
+    check(x.defined() && x.rank() >= 1, "Batches: expected tensors of rank 1 or more, but tensor ",
+          i, " is ", x.defined() ? "of rank 0" : "undefined");
+    check(!is_compressed(x.dtype()), "Batches: expected float32, float64, int64 or bool, but ",
+          "tensor ", i, " is ", x.dtype());
+    if (i == 0) n_ = x.size(0);
+    check(x.size(0) == n_, "Batches: tensor 0 has ", n_, " rows, tensor ", i, " has ", x.size(0));
   }
   check(options.size >= 1, "Batches: expected a batch of at least 1 row, got ", options.size);
   check(n_ < max_rows, "Batches: ", n_, " rows are too many, expected fewer than 2^32");

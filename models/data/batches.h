@@ -54,10 +54,10 @@ class BatchOrder {
 ///   for (int64_t step = 0; step < steps; ++step) { const auto [x, y] = train.at(step); ... }
 /// or by epoch:
 ///   for (const auto& [x, y] : train.epoch(3)) ...
-/// A batch is a copy of its rows. The constructor throws Error if a tensor is undefined or has rank
-/// 0, if the numbers of rows differ or are 2^32 or more, if the batch size is below 1, or if an
-/// epoch would have no batch. Computing a batch throws Error if a tensor is bfloat16 or int8. A
-/// Batches object must be used by one thread at a time; copies of it are cheap.
+/// A batch is a copy of its rows. The constructor throws Error if a tensor is undefined, has rank 0
+/// or is bfloat16 or int8, if the numbers of rows differ or are 2^32 or more, if the batch size is
+/// below 1, or if an epoch would have no batch. A Batches object must be used by one thread at a
+/// time; copies of it are cheap.
 template <size_t N>
 class Batches {
  public:

@@ -59,12 +59,12 @@ ImageInfo load_hugging_face_info(const std::string& dir, const HuggingFaceConfig
   const json file = read_json_object(path);
   check_rescaling(path, file);
   ImageInfo info;
-  if (file.value("do_normalize", json()) != false)
+  if (file.value("do_normalize", json()) != false) {
     info.stats = {numbers_in(path, file, "image_mean"), numbers_in(path, file, "image_std")};
-  else if (config.values.value("num_channels", json()) == 1)
-    info.stats = {{0}, {1}};
-  else
-    info.stats = {{0, 0, 0}, {1, 1, 1}};
+  } else {
+    const size_t channels = count_in(config, "num_channels", 3);
+    info.stats = {std::vector<double>(channels, 0), std::vector<double>(channels, 1)};
+  }
   check_channels(path, info.stats);
   info.class_names = class_names_in(config);
   return info;

@@ -26,10 +26,11 @@ std::string class_names_path(const std::string& dir);
 /// deviations differ, if one of them is not finite, or if a standard deviation is not above 0.
 void save_image_info(const std::string& dir, const ImageInfo& info);
 /// Returns the ImageInfo of a folder, read from images.json or from the files of a Hugging Face
-/// folder. If a Hugging Face folder does not normalise images, all means are 0 and all standard
-/// deviations 1. Throws Error, naming the file, if a file is missing or invalid. Among other
-/// things, it is invalid if save_image_info() would reject its values, or if a Hugging Face folder
-/// does not scale bytes by 1/255.
+/// folder. If a Hugging Face folder does not normalise images, the means are 0 and the standard
+/// deviations 1, for each of the num_channels in config.json (3 if missing). Throws Error, naming
+/// the file, if a file is missing or invalid. Among other things, it is invalid if
+/// save_image_info() would reject its values, or if a Hugging Face folder does not scale bytes by
+/// 1/255.
 ImageInfo load_image_info(const std::string& dir);
 
 }  // namespace gradus::models

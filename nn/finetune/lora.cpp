@@ -40,6 +40,8 @@ Tensor LoraUpdate::weight() const { return matmul(b, a) * scale(); }
 /// Reads and changes the linear layers of a module, as a friend of Module.
 struct Lora {
   using Registry = Module::Registry;
+  /// Names of the parameters that an update adds to its layer.
+  static constexpr const char* parameters[] = {"lora_A.weight", "lora_B.weight"};
   struct Layer {
     std::string name;
     Registry* registry;
@@ -84,8 +86,8 @@ struct Lora {
   static std::vector<Layer> chosen(const Module& model, const LoraOptions& options);
   static void add(Registry& registry, const LoraUpdate& given);
   static void remove(Registry& registry) {
-    std::erase_if(registry.entries,
-                  [](const Module::Entry& e) { return e.name.starts_with("lora_"); });
+    for (const char* own : parameters)
+      std::erase_if(registry.entries, [=](const Module::Entry& e) { return e.name == own; });
     registry.update.reset();
   }
 };
@@ -123,8 +125,8 @@ void Lora::add(Registry& registry, const LoraUpdate& given) {
   const Dtype own = registry.adaptable.dtype(), dtype = is_compressed(own) ? float32 : own;
   const LoraUpdate update{given.a.to(dtype), given.b.to(dtype), given.alpha, given.dropout};
   registry.update = std::make_shared<LoraUpdate>(update);
-  registry.entries.push_back({.name = "lora_A.weight", .tensor = update.a.requires_grad_()});
-  registry.entries.push_back({.name = "lora_B.weight", .tensor = update.b.requires_grad_()});
+  registry.entries.push_back({.name = parameters[0], .tensor = update.a.requires_grad_()});
+  registry.entries.push_back({.name = parameters[1], .tensor = update.b.requires_grad_()});
 }
 
 namespace {
@@ -154,6 +156,7 @@ void add_lora(Module& model, const LoraOptions& o) {
 
 void add_lora_updates(Module& model,
                       const std::vector<std::pair<std::string, LoraUpdate>>& updates) {
+  check(!updates.empty(), "add_lora_updates: expected at least one update, got none");
   const std::vector<Lora::Layer> all = Lora::layers(model);
   std::vector<Lora::Registry*> found;
   for (const auto& [name, update] : updates) {
@@ -193,8 +196,8 @@ NamedTensors merged_state_dict(const Module& model) {
   const NoGrad no_grad;
   NamedTensors state = model.state_dict();
   for (const Lora::Layer& layer : layers) {
-    std::erase_if(state,
-                  [&](const auto& named) { return named.first.starts_with(layer.path("lora_")); });
+    for (const char* own : Lora::parameters)
+      std::erase_if(state, [&](const auto& named) { return named.first == layer.path(own); });
     for (auto& [name, tensor] : state)
       if (name == layer.path("weight")) tensor = tensor + layer.registry->update->weight();
   }

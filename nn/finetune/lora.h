@@ -57,9 +57,9 @@ void add_lora(Module& model, const LoraOptions& options = {});
 
 /// Freezes all parameters of a model, and adds to each named linear layer a trainable copy of the
 /// update given for it. The names are those that linear_layers() returns. Ranks may differ. Each
-/// copy has the dtype of its layer's inputs. Throws Error, with nothing changed, if a name is
-/// unknown or given twice, if a layer already has an update, if the shapes of an update do not fit
-/// its layer, or if its rank, alpha or dropout is not allowed in LoraOptions.
+/// copy has the dtype of its layer's inputs. Throws Error, with nothing changed, if there are no
+/// updates, if a name is unknown or given twice, if a layer already has an update, if the shapes of
+/// an update do not fit its layer, or if its rank, alpha or dropout is not allowed in LoraOptions.
 void add_lora_updates(Module& model,
                       const std::vector<std::pair<std::string, LoraUpdate>>& updates);
 

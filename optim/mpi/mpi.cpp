@@ -186,14 +186,14 @@ class MpiCommunicator : public Communicator {
 };
 
 MpiCommunicator::MpiCommunicator(const MpiOptions& options) : options_(options) {
-  core::check(options.deadline_seconds > 0 && options.deadline_seconds <= 1e9,
-              "mpi_communicator: expected a deadline above 0 and up to 1e9 s, got ",
-              options.deadline_seconds);
+  const double seconds = std::max(options.deadline_seconds, options.start_seconds);
+  core::check(options.deadline_seconds > 0 && seconds <= 1e9,
+              "mpi_communicator: expected a deadline above 0 and time limits up to 1e9 s, got ",
+              options.deadline_seconds, " and ", options.start_seconds);
   int initialized = 0;
   MPI_Initialized(&initialized);
   core::check(!initialized, "mpi_communicator: MPI has been initialised before");
   mpi_thread_ = std::thread([this, phases = phases_] { run_mpi(*phases); });
-  const double seconds = std::max(options.deadline_seconds, options.start_seconds);
   if (!phases_->wait(phases_->initialised, seconds)) {
     mpi_thread_.detach();
     core::fail("mpi_communicator: not all ranks have started within ", seconds,

@@ -23,7 +23,8 @@ struct MpiOptions {
 };
 
 /// Initialises MPI and returns a communicator of all MPI processes. A process may call this only
-/// once. Throws Error if MPI was initialised before, or if not all processes start in time.
+/// once. Throws Error if a time limit is above 1e9 s or the deadline is not above 0, if MPI was
+/// initialised before, or if not all processes start in time.
 ///
 /// When a wait reaches its time limit, the waiting rank asks every other rank which call of
 /// all_to_all() it has reached. If the waiting ranks then give up (see deadline_seconds), one of

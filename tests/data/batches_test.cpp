@@ -121,6 +121,9 @@ TEST_CASE("batches: bad arguments are refused", "[data]") {
   CHECK_THROWS_WITH(models::Batches({zeros({0, 2})}), "Batches: 0 rows make no batch of 32");
   CHECK_THROWS_WITH(models::Batches({scalar(1)}), Contains("tensor 0 is of rank 0"));
   CHECK_THROWS_WITH(models::Batches({x, Tensor()}), Contains("tensor 1 is undefined"));
+  CHECK_THROWS_WITH(models::Batches({x, x.to(bfloat16)}),
+                    "Batches: expected float32, float64, int64 or bool, but tensor 1 is bfloat16");
+  CHECK_THROWS_WITH(models::Batches({x.to(int8)}), Contains("but tensor 0 is int8"));
   CHECK_THROWS_WITH(models::Batches({x}).epoch(-1), Contains("expected an epoch in [0, "));
   const models::Batches batches({x}, {.size = 2});
   CHECK_THROWS_WITH(batches.epoch(0)[2], "Batches: batch 2 is outside [0, 2)");

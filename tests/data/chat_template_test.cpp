@@ -230,12 +230,36 @@ TEST_CASE("a model folder's chat template is found", "[chat]") {
   CHECK(found() == "mistral");
 }
 
+TEST_CASE("of a folder's chat templates, chat_template.jinja comes first and text.json last",
+          "[chat]") {
+  const TemporaryFolder folder;
+  const auto found = [&] { return find_chat_template(folder.path, characters({})).name; };
+  write_file_atomically(folder / "text.json", R"({"chat_template": "<|im_start|>"})");
+  write_file_atomically(folder / "tokenizer_config.json", R"({"chat_template": "[INST]"})");
+  write_file_atomically(folder / "chat_template.jinja", "<|start_header_id|>");
+  CHECK(found() == "llama3");
+  write_file_atomically(folder / "chat_template.jinja", "### Human");  // not skipped
+  CHECK_THROWS_WITH(found(), Contains("chat_template.jinja: expected a chat template"));
+  std::filesystem::remove(folder / "chat_template.jinja");
+  CHECK(found() == "mistral");
+  write_file_atomically(folder / "tokenizer_config.json", R"({"chat_template": null})");
+  CHECK(found() == "chatml");
+  std::filesystem::remove(folder / "text.json");
+  CHECK(found() == "plain");
+}
+
 TEST_CASE("what ends an answer is a special token or an empty line", "[chat]") {
   CHECK(end_of_answer(chat_template("plain")) == "\n\n");
   CHECK(end_of_answer(chat_template("chatml")) == "<|im_end|>");
   CHECK(end_of_answer(chat_template("llama2")) == "</s>");
   CHECK(end_of_answer(chat_template("llama3")) == "<|eot_id|>");
   CHECK(end_of_answer(chat_template("mistral")) == "</s>");
+  // A '>' before the token, and a text with '<' but without a token.
+  models::ChatTemplate form = chat_template("plain");
+  form.assistant.after = "->\n<|x|>\n";
+  CHECK(end_of_answer(form) == "<|x|>");
+  form.assistant.after = "<end\n";
+  CHECK(end_of_answer(form) == "<end\n");
 }
 
 }  // namespace chat_template_test

@@ -117,8 +117,10 @@ TEST_CASE("image data: bad arguments are refused", "[images]") {
   CHECK_THROWS_AS(data.batch(tensor({1, -1}, int64)), Error);
   CHECK_THROWS_WITH(data.batch(tensor({1, 2})), Contains("ids (B) of int64, got float32 (2,)"));
   CHECK_THROWS_AS(data.image(5), Error);
-  CHECK_THROWS_AS(data.part(2, 4), Error);
+  CHECK_THROWS_WITH(data.part(2, 4), "ImageData: images [2, 2 + 4) are outside [0, 5)");
   CHECK_THROWS_AS(data.part(-1, 2), Error);
+  CHECK_THROWS_WITH(data.range(5, 0),
+                    "ImageData: expected 0 <= first < 5 and count >= 1, got 5 and 0");
   CHECK_THROWS_AS(data.range(5, 1), Error);
   CHECK_THROWS_AS(data.shuffled(0, 1, 0), Error);
   CHECK_THROWS_AS(data.shuffled(2, 1, -1), Error);

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -297,6 +298,7 @@ TEST_CASE("masked pairs: bad input is refused", "[masked_pairs]") {
   for (const MaskedPairsOptions& bad :
        std::vector<MaskedPairsOptions>{{.length = 4},
                                        {.length = -1},
+                                       {.length = std::numeric_limits<int64_t>::min()},
                                        {.segment = -1},
                                        {.length = 13, .segment = 6},
                                        {.rate = 0},

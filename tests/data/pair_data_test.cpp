@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <regex>
 #include <set>
@@ -434,6 +435,12 @@ TEST_CASE("corrupt_spans: all arrangements are equally likely, bad input is refu
                     Contains("3 spans need 4 sentinels, got 3"));
   CHECK_THROWS_WITH(run({.first_sentinel = 6}), Contains("token 6 at position 5 is a sentinel"));
   CHECK_THROWS_WITH(models::corrupt_spans({1}, {.first_sentinel = 9}, {1, 0}), Contains("got 1"));
+  constexpr int64_t largest = std::numeric_limits<int64_t>::max();
+  CHECK_THROWS_WITH(run({.first_sentinel = -200}),
+                    "corrupt_spans: expected ids in [0, 2^63 - 1) for 100 sentinels, got -200 as "
+                    "the first");
+  CHECK_THROWS_WITH(run({.first_sentinel = largest - 99}), Contains("5708 as the first"));
+  CHECK(run({.first_sentinel = largest - 100}).target.back() == largest - 99);
 }
 
 }  // namespace pair_data_test

@@ -378,6 +378,10 @@ TEST_CASE("multi-head attention: value_shortcut mixes in the first layer's value
     const Tensor rows = to.slice(0, begin);
     rows.copy_(rows * 0.25 + from.slice(0, begin) * -2.0);
   }
+  Tensor retried;  // also after a call that fails
+  CHECK_THROWS_AS(first(x * 2.0, ones({3, 3}), &retried), Error);
+  first(x, {}, &retried);
+  CHECK(difference(retried, values) == 0);
   const Tensor before = values.clone(), y = second(x, {}, &values);
   CHECK(difference(y, plain(x)) < 1e-5);
   CHECK(difference(values, before) == 0);

@@ -156,7 +156,9 @@ TEST_CASE("a key/value cache refuses bad sizes, and keys or values of another sh
                           int64_t value_dim) {
     const std::string error =
         error_of([&] { nn::KeyValueCache(batch, heads, capacity, key_dim, float32, value_dim); });
-    CHECK_THAT(error, Contains("KeyValueCache: expected sizes > 0, got ("));
+    CHECK_THAT(error, Contains("KeyValueCache: expected sizes > 0, got (") &&
+                          Catch::Matchers::EndsWith(", and value_dim >= 0, got " +
+                                                    std::to_string(value_dim)));
   };
   refused(0, 1, 4, 2, 3);
   refused(1, 0, 4, 2, 3);

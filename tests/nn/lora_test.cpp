@@ -366,6 +366,25 @@ TEST_CASE("add_lora, merge_lora: refuse what they cannot do", "[lora]") {
   CHECK(names_of(tied).size() == 1);
 }
 
+TEST_CASE("merge_lora: a layer's own parameter keeps its place, whatever its name", "[lora]") {
+  struct Gated : nn::Module {
+    Tensor weight = param("weight", {2, 3}, 1), gate = param("lora_gate", {2}, 1);
+    Gated() { hidden_weight(weight), adaptable(weight); }
+  };
+  const auto names = [](const NamedTensors& state) {
+    std::vector<std::string> found;
+    for (const auto& [name, tensor] : state) found.push_back(name);
+    return found;
+  };
+  Gated layer;
+  const std::vector<std::string> before = names(layer.state_dict());
+  nn::add_lora(layer, {.rank = 1});
+  CHECK(layer.state_dict().size() == 4);
+  CHECK(names(nn::merged_state_dict(layer)) == before);
+  nn::merge_lora(layer);
+  CHECK(names(layer.state_dict()) == before);
+}
+
 TEST_CASE("add_lora_updates: finished updates of different ranks", "[lora]") {
   manual_seed(5);
   Net net;
@@ -377,6 +396,7 @@ TEST_CASE("add_lora_updates: finished updates of different ranks", "[lora]") {
     CHECK(names_of(net).empty());
     for (const Tensor& p : net.parameters()) CHECK(p.requires_grad());
   };
+  refused({}, "expected at least one update, got none");
   refused({{"first", one}, {"third", one}}, "the model has no linear layer third");
   refused({{"first", one}, {"first", one}}, "first has an update already");
   refused({{"first", {randn({2, 5}), one.b, 1, 0}}},

@@ -145,6 +145,9 @@ TEST_CASE("a module refuses bad names, parameters and buffers", "[nn]") {
       compressible(own ? w : ones({1, 1}));
     }
   };
+  struct MarksBuffer : nn::Module {
+    MarksBuffer() { hidden_weight(buffer("b", ones({1, 1}))); }
+  };
   struct Nothing : nn::Module {
     Nothing() { compressible(ones({1})); }
   };
@@ -153,6 +156,7 @@ TEST_CASE("a module refuses bad names, parameters and buffers", "[nn]") {
   CHECK_NOTHROW(Marks(true, true));
   CHECK_THROWS_WITH(Marks(false, true),
                     "module: hidden_weight: expected a parameter of this layer");
+  CHECK_THROWS_WITH(MarksBuffer(), "module: hidden_weight: expected a parameter of this layer");
   const char* const not_last = "module: compressible: expected the parameter registered last";
   CHECK_THROWS_WITH(Marks(true, false), not_last);
   CHECK_THROWS_WITH(Marks(false, false), not_last);

@@ -174,4 +174,36 @@ TEST_CASE("bfloat16 products: recurrent layers with a bias are their steps one b
   for (size_t i = 0; i < 4; ++i) CHECK(difference(steps[i], whole[i]) < 5e-2);
 }
 
+TEST_CASE("bfloat16 products: recurrent layers add up several blocks of the weight") {
+  // A sum of more than 512 products has two blocks: over 520 units, or 4 * 160 or 3 * 176 gates.
+  const auto one = GENERATE(table<Recurrence, int64_t>(
+      {{Recurrence::rnn_tanh, 520}, {Recurrence::lstm, 160}, {Recurrence::gru, 176}}));
+  const Recurrence cell = std::get<0>(one);
+  const int64_t hidden = std::get<1>(one), wide = core::gates_of(cell) * hidden;
+  CAPTURE(int(cell));
+  manual_seed(8);
+  const bool lstm = cell == Recurrence::lstm, gru = cell == Recurrence::gru;
+  const Tensor x = randn({3, 1, wide}), h = randn({3, hidden}), c = randn({3, hidden}),
+               weight = 0.05 * randn({wide, hidden}), bias = randn({wide}), by = randn({3, hidden});
+  for (const bool biased : {false, true}) {
+    const Tensor gates = x.clone().requires_grad_(), before = h.clone().requires_grad_();
+    const Tensor b = biased ? bias : Tensor();
+    const Tensor y = in_bfloat16([&] {
+      return recurrent(cell, gates, weight, b, {before, lstm ? c : Tensor()}).output.select(1, 0);
+    });
+    // One step: h is multiplied once, and in backward the gradient of that product once.
+    const Tensor product = matmul(rounded(h), rounded(weight).mT()),
+                 z = biased ? product + bias : product;
+    CHECK(difference(y.detach(), core::recurrent_cell(cell, x.select(1, 0), z, {h, c}).h) < 1e-4);
+    const std::vector<Tensor> d = grad({sum(y * by)}, {gates, before});
+    Tensor dz = d[0].select(1, 0), direct = zeros({3, hidden});
+    if (gru) {  // n has r times its part of z, and h' has (1 - u) n + u h
+      const auto parts = dz.chunk(3, 1), sums = (x.select(1, 0) + z).chunk(3, 1);
+      dz = cat({parts[0], parts[1], parts[2] * sigmoid(sums[0])}, 1);
+      direct = by * sigmoid(sums[1]);
+    }
+    CHECK(difference(d[1], matmul(rounded(dz), rounded(weight)) + direct) < 1e-3);
+  }
+}
+
 }  // namespace bfloat16_products_test

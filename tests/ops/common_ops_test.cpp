@@ -220,6 +220,8 @@ TEST_CASE("flip, roll, repeat and pad are copies, of every dtype") {
   }
   const Tensor ramp = arange(3);
   CHECK(roll(ramp, INT64_MIN, 0).to_vector<int64_t>() == Ints{2, 0, 1});  // -2^63 = 1 (mod 3)
+  for (const int64_t shift : {INT64_MIN, INT64_MAX, int64_t{2}})
+    CHECK(roll(zeros({0, 2}), shift, 0).shape() == Shape{0, 2});
   CHECK(repeat(scalar(2), {}).shape() == Shape{});
   CHECK(repeat(ones({1, 1, 1, 1, 1, 1, 1, 2}), {2, 1, 1, 1, 2, 1, 1, 2}).numel() == 16);
   CHECK(pad(scalar(2), {}).item() == 2);

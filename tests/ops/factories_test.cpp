@@ -148,6 +148,17 @@ TEST_CASE("arange: integers across almost the whole range of int64") {
   CHECK(y.to_vector<int64_t>() == down);
 }
 
+TEST_CASE("arange: the distance may exceed the largest double") {
+  constexpr double big = 0x1p1023;
+  CHECK(values(arange(-1e308, 1e308, 1e308, float64)) == Values{-1e308, 0});
+  CHECK(values(arange(-1.5 * big, 1.5 * big, big, float64)) ==
+        Values{-1.5 * big, -0.5 * big, 0.5 * big});
+  CHECK(values(arange(1.5 * big, -1.5 * big, -big, float64)) ==
+        Values{1.5 * big, 0.5 * big, -0.5 * big});
+  CHECK_THROWS_WITH(arange(-1e308, 1e308, 1, float64), Contains("arange: too many elements"));
+  CHECK_THROWS_WITH(arange(-1e308, 1e308, -1e308, float64), Contains("does not lead from -1e+308"));
+}
+
 TEST_CASE("linspace: both ends are exact") {
   CHECK(difference(linspace(0, 1, 5, float64), Values{0, 0.25, 0.5, 0.75, 1}) < 1e-15);
   CHECK(difference(linspace(-3, 7, 4, float64), Values{-3, 1.0 / 3, 11.0 / 3, 7}) < 1e-15);

@@ -325,7 +325,7 @@ std::vector<OpRow> attention_rows() {
       {[] {
          self_attention(ones({2, 3, 8}), 3, 2);
        },
-       "self_attention: expected heads to be a multiple of kv_heads, got 3 and 2"},
+       "self_attention: expected heads to be a multiple of kv_heads below 2^31, got 3 and 2"},
       {[] {
          self_attention(ones({2, 3, 8}), 0, 1);
        },
@@ -333,7 +333,11 @@ std::vector<OpRow> attention_rows() {
       {[] {
          self_attention(ones({2, 3, 8}), 2, 0);
        },
-       "self_attention: expected heads to be a multiple of kv_heads, got 2 and 0"},
+       "self_attention: expected heads to be a multiple of kv_heads below 2^31, got 2 and 0"},
+      {[] {
+         self_attention(ones({2, 3, 8}), int64_t{1} << 62, int64_t{1} << 62);
+       },
+       "below 2^31, got 4611686018427387904 and 4611686018427387904"},
       {[] {
          self_attention(ones({2, 3, 8}), 1, 1);
        },

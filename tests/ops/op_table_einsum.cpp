@@ -250,7 +250,11 @@ std::vector<OpRow> diag_rows() {
            .large = {{normal({131})}},
            .composed = each(to_matrix),
            .bad = {{[] { diag(f32({2}), INT64_MIN); },
-                    "diag: expected an offset from -2^30 to 2^30, got -9223372036854775808"}}}};
+                    "diag: expected an offset from -2^30 to 2^30, got -9223372036854775808"},
+                   {[] { diag(f32({1}).expand({int64_t{1} << 32})); },
+                    "diag: too many elements in shape (4294967296, 4294967296)"},
+                   {[] { diag(f32({1}).expand({int64_t{1} << 58}), -(int64_t{1} << 30)); },
+                    "diag: too many elements in shape"}}}};
 }
 
 }  // namespace

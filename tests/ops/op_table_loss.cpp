@@ -141,6 +141,10 @@ std::vector<OpRow> margin_rows() {
                     hinge_loss(ones({3}), tensor({0.5, -1, 1}));
                   },
                   "hinge_loss: expected targets -1 or 1, got 0.5 at position 0"},
+                 {[] {
+                    hinge_loss(ones({2, 2}), tensor({{1, -1}, {2, 3}}).mT());
+                  },
+                  "hinge_loss: expected targets -1 or 1, got 2 at position 1"},
                  {[] { hinge_loss(ones({3}), ones({2})); },
                   "hinge_loss: expected targets of float32 (3,), got float32 (2,)"}};
   rows[1].bad = {
@@ -234,9 +238,16 @@ std::vector<OpRow> loss_rows() {
       {[=] { smooth_l1_loss(x, ones({2}, float64)); }, "smooth_l1_loss: expected a target"},
       {[=] { smooth_l1_loss(x, x, {.beta = -1}); },
        "smooth_l1_loss: expected a finite beta >= 0, got -1"},
-      {[=] { binary_cross_entropy(x * 1.5, x); },
-       "binary_cross_entropy: expected probabilities from 0 to 1, got one outside"},
-      {[=] { binary_cross_entropy(x / 0.0 * 0.0, x); }, "expected probabilities from 0 to 1"},
+      {[=] { smooth_l1_loss(x, x, {.beta = INFINITY}); },
+       "smooth_l1_loss: expected a finite beta >= 0, got inf"},
+      {[=] { smooth_l1_loss(x, x, {.beta = NAN}); },
+       "smooth_l1_loss: expected a finite beta >= 0, got nan"},
+      {[=] {
+         binary_cross_entropy(x * tensor({0.5, 1.5}), x);
+       },
+       "binary_cross_entropy: expected probabilities from 0 to 1, got 1.5 at position 1"},
+      {[=] { binary_cross_entropy(x * -1.0, x); }, "got -1 at position 0"},
+      {[=] { binary_cross_entropy(full_like(x, NAN), x); }, "got nan at position 0"},
       {[=] {
          binary_cross_entropy(x, x, {.weights = ones({3, 1})});
        },

@@ -89,6 +89,10 @@ std::vector<OpRow> max_pool_rows() {
                   },
                   "padding -1"},
                  {[] {
+                    max_pool2d(f32({3, 3}), 2, {.padding = INT64_MAX});
+                  },
+                  "padding 9223372036854775807"},
+                 {[] {
                     max_pool2d(f32({3, 3}), 2, {.dilation = 0});
                   },
                   "dilation 0"},

@@ -129,7 +129,12 @@ TEST_CASE("randint and randperm: ranges and messages", "[random]") {
   CHECK(randperm(0).numel() == 0);
   CHECK(randn({0, 3}).numel() == 0);
   CHECK_THROWS_WITH(randint(3, 3, {2}), "randint: expected low < high, got 3 and 3");
-  CHECK_THROWS_WITH(randperm(-1), StartsWith("randperm: expected n >= 0"));
+  const RandomKey before = default_generator().state();
+  CHECK_THROWS_WITH(randperm(-1), "randperm: expected 0 <= n < 2^59, got -1");
+  CHECK_THROWS_WITH(randperm(int64_t{1} << 61),
+                    "randperm: expected 0 <= n < 2^59, got 2305843009213693952");
+  CHECK(default_generator().state().counter == before.counter);
+  CHECK_THROWS_WITH(randperm(-1, before), StartsWith("randperm: expected n >= 0"));
   CHECK_THROWS_WITH(randn({2}, int64), "randn: expected float32 or float64, got int64");
   CHECK_THROWS_WITH(rand({2}, boolean), StartsWith("rand: expected float"));
   CHECK_THROWS_AS(randn({-1}), Error);

@@ -171,6 +171,17 @@ TEST_CASE("a state with a number of updates below 0 is refused", "[optim]") {
   CHECK(golden::same(adam.state_dict()[1].second, before));
 }
 
+TEST_CASE("a state that is refused allocates nothing", "[optim]") {
+  nn::Linear layer(2, 2);
+  layer.weight.requires_grad_(false);
+  optim::AdamW adam(layer.parameters());
+  CHECK_THROWS_WITH(adam.load_state_dict({}), Contains("missing: step"));
+  layer.to(float64);  // allowed, as weight has no state yet
+  layer.weight.requires_grad_().set_grad(ones({2, 2}, float64));
+  adam.step();
+  CHECK(adam.state_dict()[1].second.dtype() == float64);
+}
+
 TEST_CASE("results do not depend on the number of threads", "[optim]") {
   manual_seed(2);
   const Tensor start = randn({300, 333}), gradient = randn({300, 333});
@@ -258,8 +269,8 @@ TEST_CASE("a parameter converted after its first update is refused, and none is 
   layer.weight.set_grad(ones({2, 2}, float64));
   const Tensor before = other.detach().clone();
   CHECK_THROWS_WITH(adam.step(),
-                    "AdamW: parameter 1 of shape (2, 2): its dtype has changed to "
-                    "float64 since its last update");
+                    "AdamW: parameter 1 of shape (2, 2): expected float32, the dtype of its "
+                    "state, got float64");
   CHECK(golden::same(other.detach(), before));
   CHECK(adam.state_dict()[0].second.to_vector<int64_t>() == std::vector<int64_t>{1, 1});
 }

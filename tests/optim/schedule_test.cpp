@@ -143,10 +143,74 @@ TEST_CASE("Plateau: saved and restored, it continues unchanged", "[optim]") {
   CHECK(through.lr() < 0.2);
   CHECK_THROWS_WITH(first.load_state_dict({{"lr", scalar(1, float64)}}),
                     Contains("schedule::Plateau: ") && Contains("missing: best, bad, cooldown"));
+  const double lr = first.lr();
+  const auto refused = [&](size_t which, const Tensor& value) {
+    NamedTensors state = first.state_dict();
+    state[which].second = value;
+    CHECK_THROWS_WITH(first.load_state_dict(state),
+                      Contains("expected a finite " + state[which].first + " >= 0, got "));
+    CHECK(first.lr() == lr);
+  };
+  for (const double bad : {-1.0, double{NAN}, double{INFINITY}}) refused(0, scalar(bad, float64));
+  refused(2, full({}, -100, int64));
+  refused(3, full({}, -1, int64));
   CHECK_THROWS_WITH(schedule::Plateau({.factor = 1}), Contains("expected factor in [0, 1), got 1"));
   CHECK_THROWS_WITH(schedule::Plateau({.lr = NAN}), Contains("expected lr and min_lr >= 0"));
   CHECK_THROWS_WITH(schedule::Plateau({.patience = -1}), Contains("patience and cooldown >= 0"));
   CHECK_THROWS_WITH(schedule::Plateau({.threshold = -1}), Contains("expected threshold in [0, 1)"));
+}
+
+TEST_CASE("schedules: the first step, the last one and those beyond", "[optim]") {
+  using schedule::cosine, schedule::linear;
+  constexpr int64_t far = INT64_MAX;
+  const schedule::DecayOptions cold{.lr = 2, .min_lr = 1, .steps = 8},
+      warm{.lr = 2, .min_lr = 1, .warmup = 4, .steps = 8},
+      only_warm{.lr = 2, .min_lr = 1, .warmup = 8, .steps = 8}, one{.lr = 2, .steps = 1};
+  const auto ends = [&](const schedule::DecayOptions& o, double first, double linear_last,
+                        double cosine_last, double after) {
+    CAPTURE(o.warmup, o.steps);
+    CHECK(linear(0, o) == Approx(first));
+    CHECK(cosine(0, o) == Approx(first));
+    CHECK(linear(o.steps - 1, o) == Approx(linear_last));
+    CHECK(cosine(o.steps - 1, o) == Approx(cosine_last));
+    for (const int64_t step : {o.steps, o.steps + 1, far}) {
+      CHECK(linear(step, o) == after);
+      CHECK(cosine(step, o) == after);
+    }
+  };
+  // Before the end, x is 7/8 and 3/4: 1 + (1 - x), and 1 + (1 + cos(pi x)) / 2.
+  ends(cold, 2, 1.125, 1 + (1 + std::cos(std::numbers::pi * 7 / 8)) / 2, 1);
+  ends(warm, 0.4, 1.25, 1 + (1 - std::sqrt(0.5)) / 2, 1);
+  ends(only_warm, 2.0 / 9, 16.0 / 9, 16.0 / 9, 1);
+  ends(one, 2, 2, 2, 0);  // min_lr is 0 by default
+  const schedule::StableDecayOptions all_decay{.lr = 2, .min_lr = 1, .decay = 8, .steps = 8};
+  for (const int64_t step : {0, 4, 7})
+    CHECK(schedule::warmup_stable_decay(step, all_decay) == Approx(linear(step, cold)));
+  CHECK(schedule::warmup_stable_decay(far, all_decay) == 1);
+  const schedule::StableDecayOptions late{.lr = 2, .min_lr = 1, .decay = 1, .steps = 8};
+  CHECK(schedule::warmup_stable_decay(7, late) == 2);
+  CHECK(schedule::warmup_stable_decay(8, late) == 1);
+  CHECK(schedule::constant(0, 2) == 2);
+  CHECK(schedule::constant(far, 2) == 2);
+  CHECK(schedule::linear_warmup(far, 2, 4) == 2);
+  CHECK(schedule::exponential(0, 2, 0.5) == 2);
+  CHECK(schedule::exponential(far, 2, 0.5) == 0);
+  CHECK(schedule::step(0, {.lr = 2, .every = far}) == 2);
+  CHECK(schedule::transformer(0, 1, 1) == 1);
+  CHECK(schedule::transformer(3, 4) == Approx(0.5 * 4 * std::pow(4000, -1.5)));  // 4000 by default
+}
+
+TEST_CASE("schedules: what their options must not be", "[optim]") {
+  const std::string steps = "expected step and warmup >= 0, got ";
+  CHECK_THROWS_WITH(schedule::cosine(0, {}), Contains("expected steps > 0, and >= warmup, got 0"));
+  CHECK_THROWS_WITH(schedule::linear(0, {}), Contains("expected steps > 0, and >= warmup, got 0"));
+  CHECK_THROWS_WITH(schedule::cosine(-1, {.steps = 4}), "schedule::cosine: " + steps + "-1 and 0");
+  CHECK_THROWS_WITH(schedule::linear(0, {.warmup = -1, .steps = 4}), Contains(steps + "0 and -1"));
+  CHECK_THROWS_WITH(schedule::linear_warmup(0, 1, -1), Contains(steps + "0 and -1"));
+  CHECK_THROWS_WITH(schedule::warmup_stable_decay(0, {.warmup = -1, .decay = 1, .steps = 4}),
+                    Contains(steps + "0 and -1"));
+  CHECK_THROWS_WITH(schedule::transformer(-1, 4), Contains(steps + "-1"));
+  CHECK_THROWS_WITH(schedule::transformer(0, 4, 0), Contains("d_model and warmup > 0"));
 }
 
 TEST_CASE("schedules: options left out have their defaults", "[optim]") {

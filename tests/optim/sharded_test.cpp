@@ -267,8 +267,8 @@ TEST_CASE("ShardedOptimizer: a parameter of one rank whose dtype has changed sto
       2);
   for (const std::string& error : errors)
     CHECK(error ==
-          "AdamW: parameter 0 of shape (3, 4): its dtype has changed to float64 since its last "
-          "update");
+          "AdamW: parameter 0 of shape (3, 4): expected float32, the dtype of its state, got "
+          "float64");
   CHECK(unchanged == std::vector<int>{2, 2});
 }
 

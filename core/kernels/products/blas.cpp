@@ -126,8 +126,8 @@ int64_t row_stride(const char* name, int64_t rows, int64_t cols, int64_t stride)
 
 template <class T>
 void validate(Product<T>& p) {
-  check(p.m >= 0 && p.n >= 0 && p.k >= 0, "gemm: sizes (m, n, k) = (", p.m, ", ", p.n, ", ", p.k,
-        ") are negative");
+  check(p.m >= 0 && p.n >= 0 && p.k >= 0, "gemm: expected sizes (m, n, k) >= 0, got (", p.m, ", ",
+        p.n, ", ", p.k, ")");
   p.lda = row_stride("A", p.trans_a ? p.k : p.m, p.trans_a ? p.m : p.k, p.lda);
   p.ldb = row_stride("B", p.trans_b ? p.n : p.k, p.trans_b ? p.k : p.n, p.ldb);
   p.ldc = row_stride("C", p.m, p.n, p.ldc);

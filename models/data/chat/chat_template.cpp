@@ -192,9 +192,9 @@ ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& form,
 
 std::string end_of_answer(const ChatTemplate& form) {
   const std::string& after = form.assistant.after;
-  const size_t begin = after.find('<');
-  if (begin == std::string::npos) return after;
-  return after.substr(begin, after.find('>') + 1 - begin);
+  const size_t begin = after.find('<'), end = after.find('>', begin);
+  if (end == std::string::npos) return after;
+  return after.substr(begin, end + 1 - begin);
 }
 
 }  // namespace gradus::models

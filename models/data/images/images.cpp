@@ -202,8 +202,8 @@ ImageBatch ImageData::batch(const Tensor& ids, const ChannelStats& stats) const 
 }
 
 ImageBatch ImageData::range(int64_t first, int64_t count, const ChannelStats& stats) const {
-  check(first >= 0 && first < count_ && count >= 1, "ImageData: expected images from one of [0, ",
-        count_, ") on, at least 1, got ", first, " and ", count);
+  check(first >= 0 && first < count_ && count >= 1, "ImageData: expected 0 <= first < ", count_,
+        " and count >= 1, got ", first, " and ", count);
   return batch(arange(std::min(count, count_ - first)) + static_cast<double>(first), stats);
 }
 
@@ -228,7 +228,7 @@ ImageBatch ImageData::shuffled(int64_t batch, uint64_t seed, int64_t step,
 
 ImageData ImageData::part(int64_t first, int64_t count) const {
   check(first >= 0 && count >= 0 && first <= count_ && count <= count_ - first,
-        "ImageData: no images ", first, " to ", first, " + ", count, " of ", count_);
+        "ImageData: images [", first, ", ", first, " + ", count, ") are outside [0, ", count_, ")");
   ImageData part = *this;
   part.first_ += first;
   part.count_ = count;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/error.h"
@@ -42,16 +43,16 @@ SpanCounts span_counts(int64_t n, const CorruptSpansOptions& options) {
 
 CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSpansOptions& options,
                              RandomKey key) {
-  const int64_t n = std::ssize(tokens);
+  const int64_t n = std::ssize(tokens), first = options.first_sentinel;
   const auto [spans, taken] = span_counts(n, options);
   check(spans < options.sentinels, "corrupt_spans: ", spans, " spans need ", spans + 1,
         " sentinels, got ", options.sentinels);
-  const auto is_sentinel = [&](int64_t token) {
-    return token >= options.first_sentinel && token - options.first_sentinel < options.sentinels;
-  };
-  const auto found = std::find_if(tokens.begin(), tokens.end(), is_sentinel);
-  check(found == tokens.end(), "corrupt_spans: token ", found == tokens.end() ? 0 : *found,
-        " at position ", found - tokens.begin(), " is a sentinel");
+  check(first >= 0 && first <= std::numeric_limits<int64_t>::max() - options.sentinels,
+        "corrupt_spans: expected ids in [0, 2^63 - 1) for ", options.sentinels, " sentinels, got ",
+        first, " as the first");
+  for (size_t i = 0; i < tokens.size(); ++i)
+    check(tokens[i] < first || tokens[i] - first >= options.sentinels, "corrupt_spans: token ",
+          tokens[i], " at position ", i, " is a sentinel");
 
   internal::Draws draws(key);
   // spans + 1 pieces are kept; the first and the last may be empty.
@@ -61,7 +62,7 @@ CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSp
   CorruptedSpans result;
   auto at = tokens.begin();
   for (size_t i = 0; i < removed.size(); ++i) {
-    const int64_t sentinel = options.first_sentinel + static_cast<int64_t>(i);
+    const int64_t sentinel = first + static_cast<int64_t>(i);
     result.source.insert(result.source.end(), at, at + kept[i]);
     at += kept[i];
     result.source.push_back(sentinel);
@@ -70,7 +71,7 @@ CorruptedSpans corrupt_spans(const std::vector<int64_t>& tokens, const CorruptSp
     at += removed[i];
   }
   result.source.insert(result.source.end(), at, tokens.end());
-  result.target.push_back(options.first_sentinel + spans);
+  result.target.push_back(first + spans);
   return result;
 }
 

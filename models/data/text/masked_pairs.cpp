@@ -32,9 +32,9 @@ MaskedPairs::MaskedPairs(const std::string& text, const Tokenizer& tokenizer,
       cls_(tokenizer.special("[CLS]")),
       sep_(tokenizer.special("[SEP]")),
       mask_(tokenizer.special("[MASK]")) {
-  const int64_t half = (options.length - 3) / 2, vocab = tokenizer.vocab_size();
   check(options.length >= 5 && options.length <= 1 << 20,
         "MaskedPairs: expected a length of 5 to 2^20 tokens, got ", options.length);
+  const int64_t half = (options.length - 3) / 2, vocab = tokenizer.vocab_size();
   check(options.segment >= 0 && options.segment <= half, "MaskedPairs: expected segments of 0 to ",
         half, " tokens in a length of ", options.length, ", got ", options.segment);
   check(options.rate > 0 && options.rate <= 1, "MaskedPairs: expected a rate in (0, 1], got ",

@@ -35,7 +35,7 @@ class Words {
     size_t total = 0;
     for (const auto word : words) total += word.size();
     check(total < static_cast<size_t>(std::numeric_limits<int32_t>::max()),
-          "BPETokenizer: the text's distinct words have ", total, " bytes, more than 2^31");
+          "BPETokenizer: the text's distinct words have ", total, " bytes, 2^31 - 1 or more");
     std::array<int32_t, 256> ids;
     for (size_t i = 0; i < 256; ++i)
       ids[bytes_in_order()[i]] = first_byte_id + static_cast<int32_t>(i);

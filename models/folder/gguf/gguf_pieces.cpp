@@ -35,9 +35,11 @@ void for_each_cut(const std::string& token, const F& f) {
 /// Returns whether the tokenizer puts a space before every text. Throws Error if it puts one before
 /// some texts only.
 bool adds_space(const json& root) {
-  if (!root.value("normalizer", json()).is_null()) return true;
-  const json& before = root.value("pre_tokenizer", json());
-  check(before.value("prepend_scheme", json()) == "never",
+  // HuggingFaceBPE accepts no normalizer of pieces but a Sequence of Prepend and Replace.
+  if (root.contains(json::json_pointer("/normalizer/normalizers/0"))) return true;
+  const json before = root.value("pre_tokenizer", json());
+  const json part = before.value(json::json_pointer("/pretokenizers/0"), before);
+  check(part.value("prepend_scheme", json()) == "never",
         "save_gguf: the tokenizer puts a space before some texts only (pre_tokenizer), llama.cpp "
         "before all or none");
   return false;

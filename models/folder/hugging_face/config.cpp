@@ -88,16 +88,15 @@ json known_values(const HuggingFaceModel& model, const HuggingFaceConfig& read) 
   return known;
 }
 
-int64_t num_labels(const HuggingFaceConfig& config) {
-  const auto count = config.values.find("num_labels");
-  if (count == config.values.end()) return 2;
-  if (!count->is_number_integer() || *count < 1 || *count > 1'000'000)
-    fail(config.path, ": num_labels: expected a whole number from 1 to 1000000, got ",
-         shown(*count));
-  return *count;
-}
-
 }  // namespace
+
+size_t count_in(const HuggingFaceConfig& config, const char* key, size_t by_default) {
+  const json count = config.values.value(key, json());
+  if (count.is_null()) return by_default;
+  if (!count.is_number_integer() || count < 1 || count > 1'000'000)
+    fail(config.path, ": ", key, ": expected a whole number from 1 to 1000000, got ", shown(count));
+  return count;
+}
 
 std::string default_class_name(size_t i) { return "LABEL_" + std::to_string(i); }
 
@@ -106,7 +105,7 @@ std::vector<std::string> class_names_in(const HuggingFaceConfig& config) {
   if (architecture_of(config) == "ViTModel") return names;
   const auto labels = config.values.find("id2label");
   if (labels == config.values.end() || labels->is_null()) {
-    const auto count = static_cast<size_t>(num_labels(config));
+    const size_t count = count_in(config, "num_labels", 2);
     for (size_t i = 0; i < count; ++i) names.push_back(default_class_name(i));
     return names;
   }

@@ -12,7 +12,7 @@ namespace gradus::models::internal {
 /// if our model does not support a value.
 void read_fields(const HuggingFaceConfig& config, const std::string& kind, const Fields& fields);
 /// Returns the names of the classes, from id2label. If id2label is missing or null, returns default
-/// names, LABEL_0, LABEL_1, and so on: num_labels of them, or two if num_labels is missing too.
+/// names, LABEL_0, LABEL_1, and so on: num_labels of them, or two if num_labels is missing or null.
 /// Returns none for a ViTModel, which has no classes. Throws Error, naming the file, on an invalid
 /// entry.
 std::vector<std::string> class_names_in(const HuggingFaceConfig& config);
@@ -30,6 +30,9 @@ nlohmann::json flat_values(const HuggingFaceModel& model, const HuggingFaceConfi
 /// max_window_layers. Does nothing for models of other families.
 void nest_values(const HuggingFaceModel& model, nlohmann::ordered_json& config);
 
+/// Returns a count from a configuration, or `by_default` if the key is missing or null. Throws
+/// Error, naming the file, unless the count is a whole number from 1 to 1,000,000.
+size_t count_in(const HuggingFaceConfig& config, const char* key, size_t by_default);
 /// Returns the value of the integer field called `name`.
 int64_t number_of(const Fields& fields, const char* name);
 ///@{

@@ -210,6 +210,8 @@ TEST_CASE("safetensors: int8 matrices are stored as values and scales, bfloat16 
   check_same_bits<float>(named.at("h"), h.to(float32));
   CHECK_THROWS_WITH(save_safetensors(path, {{"q", q}, {"q.scales", x}}),
                     Contains("two tensors are named \"q.scales\""));
+  CHECK_THROWS_WITH(save_safetensors(path, {{"w", q.transpose(0, 1)}}),
+                    "save_safetensors: \"w\" is a view of an int8 matrix; save the whole one");
 }
 
 TEST_CASE("safetensors: I8 with scales from another program is an int8 matrix if its scales fit",

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
 
 #include "gradus/core/ops/ops.h"
 #include "gradus/core/runtime/parallel.h"
@@ -105,7 +106,7 @@ TEST_CASE("factories refuse bad arguments", "[tensor]") {
   CHECK_THROWS_WITH(randn({2}, int64), Contains("randn: expected float32 or float64, got int64"));
   CHECK_THROWS_WITH(rand({2}, boolean), Contains("rand: expected float32 or float64, got bool"));
   CHECK_THROWS_WITH(randint(3, 3, {2}), Contains("randint: expected low < high, got 3 and 3"));
-  CHECK_THROWS_WITH(randperm(-1), Contains("randperm: expected n >= 0, got -1"));
+  CHECK_THROWS_WITH(randperm(-1), Contains("randperm: expected 0 <= n < 2^59, got -1"));
 }
 
 TEST_CASE("an undefined tensor says so", "[tensor]") {
@@ -202,6 +203,91 @@ TEST_CASE("size, rank and axes", "[tensor]") {
   CHECK_FALSE(x.mT().is_contiguous());
   CHECK(zeros({3, 0}).mT().is_contiguous());
   CHECK(zeros({1, 5}).mT().is_contiguous());
+}
+
+namespace {
+
+struct AxisOp {
+  const char* name;
+  int rank;  // of the axes that it takes
+  std::function<Tensor(int64_t axis)> apply;
+};
+
+/// Methods and joins of tensors of shape (2, 3, 2), whose axes 0 and 2 fit the same arguments.
+std::vector<AxisOp> methods_with_an_axis() {
+  const Tensor x = counting({2, 3, 2}), flat = counting({1, 3, 1});
+  return {{"size", 3, [=](int64_t d) { return scalar(static_cast<double>(x.size(d))); }},
+          {"slice", 3, [=](int64_t d) { return x.slice(d, 1); }},
+          {"select", 3, [=](int64_t d) { return x.select(d, 1); }},
+          {"transpose from", 3, [=](int64_t d) { return x.transpose(d, 1); }},
+          {"transpose to", 3, [=](int64_t d) { return x.transpose(1, d); }},
+          {"flatten from", 3, [=](int64_t d) { return x.flatten(d, -1); }},
+          {"flatten to", 3, [=](int64_t d) { return x.flatten(0, d); }},
+          {"squeeze", 3, [=](int64_t d) { return flat.squeeze(d); }},
+          {"unsqueeze", 4, [=](int64_t d) { return x.unsqueeze(d); }},
+          {"split", 3, [=](int64_t d) { return x.split(1, d)[1]; }},
+          {"split into", 3,
+           [=](int64_t d) {
+             return x.split({0, 2}, d)[1];
+           }},
+          {"chunk", 3, [=](int64_t d) { return x.chunk(2, d)[1]; }},
+          {"unbind", 3, [=](int64_t d) { return unbind(x, d)[1]; }},
+          {"stack", 4,
+           [=](int64_t d) {
+             return stack({x, x + 9}, d);
+           }},
+          {"cat", 3,
+           [=](int64_t d) {
+             return cat({x, x + 9}, d);
+           }},
+          {"flip", 3, [=](int64_t d) { return flip(x, d); }},
+          {"roll", 3, [=](int64_t d) { return roll(x, 1, d); }},
+          {"diagonal", 3, [=](int64_t d) { return diagonal(x, 0, d, 1); }}};
+}
+
+/// Ops that compute along an axis of such a tensor.
+std::vector<AxisOp> ops_along_an_axis() {
+  const Tensor x = counting({2, 3, 2}) / 7.0, index = ones({2, 3, 2}, int64),
+               both = tensor({1, 0}, int64);
+  return {{"sum", 3, [=](int64_t d) { return sum(x, d); }},
+          {"mean", 3, [=](int64_t d) { return mean(x, d, keepdim); }},
+          {"var", 3, [=](int64_t d) { return var(x, d); }},
+          {"norm", 3, [=](int64_t d) { return norm(x, d); }},
+          {"prod", 3, [=](int64_t d) { return prod(x, d); }},
+          {"logsumexp", 3, [=](int64_t d) { return logsumexp(x, d); }},
+          {"max", 3, [=](int64_t d) { return max(x, d).values; }},
+          {"argmin", 3, [=](int64_t d) { return argmin(x, d); }},
+          {"sort", 3, [=](int64_t d) { return sort(x, d, true).values; }},
+          {"topk", 3, [=](int64_t d) { return topk(x, 1, d).values; }},
+          {"median", 3, [=](int64_t d) { return median(x, d).values; }},
+          {"quantile", 3, [=](int64_t d) { return quantile(x, 0.25, d); }},
+          {"cumsum", 3, [=](int64_t d) { return cumsum(x, d); }},
+          {"cumprod", 3, [=](int64_t d) { return cumprod(x, d); }},
+          {"gather", 3, [=](int64_t d) { return gather(x, d, index); }},
+          {"scatter", 3, [=](int64_t d) { return scatter(x, d, index, -1.0); }},
+          {"scatter_add", 3, [=](int64_t d) { return scatter_add(x, d, index, x); }},
+          {"index_select", 3, [=](int64_t d) { return index_select(x, d, both); }},
+          {"index_add", 3, [=](int64_t d) { return index_add(x, d, both, x); }},
+          {"softmax", 3, [=](int64_t d) { return softmax(x, d); }},
+          {"log_softmax", 3, [=](int64_t d) { return log_softmax(x, d); }},
+          {"normalize", 3, [=](int64_t d) { return normalize(x, d); }},
+          {"cosine_similarity", 3, [=](int64_t d) { return cosine_similarity(x, x * x, d); }}};
+}
+
+}  // namespace
+
+TEST_CASE("axes: -rank is the first, -1 the last, and beyond both is an error", "[tensor]") {
+  std::vector<AxisOp> all = methods_with_an_axis();
+  for (const AxisOp& op : ops_along_an_axis()) all.push_back(op);
+  for (const auto& [name, rank, apply] : all) {
+    CAPTURE(name);
+    CHECK(difference(apply(-rank), apply(0)) == 0);
+    CHECK(difference(apply(-1), apply(rank - 1)) == 0);
+    for (const int64_t beyond : {rank, -rank - 1})
+      CHECK_THAT(error_of([&, &op = apply] { op(beyond); }),
+                 Contains("axis " + std::to_string(beyond) + " is out of range for rank " +
+                          std::to_string(rank)));
+  }
 }
 
 TEST_CASE("views share storage", "[tensor]") {

@@ -135,8 +135,9 @@ TEST_CASE("C: bad arguments are refused with a message, and nothing is written")
   check_refused(gradus_op("add", two, 2, &out), "add: expected a pointer, got null");
   check_refused(gradus_op(nullptr, two, 1, &out), "gradus_op: expected a pointer, got null");
   check_refused(gradus_tensor_reshape(x, shape, 1, &out), "reshape");
-  check_refused(gradus_tensor_reshape(x, nullptr, 1, &out), "got null");
-  check_refused(gradus_tensor_reshape(x, shape, -1, &out), "got null");
+  check_refused(gradus_tensor_reshape(x, nullptr, 1, &out), "expected 1 sizes, got null");
+  check_refused(gradus_tensor_reshape(x, shape, -1, &out), "expected a rank >= 0, got -1");
+  check_refused(gradus_tensor_reshape(x, nullptr, -1, &out), "expected a rank >= 0, got -1");
   double value = 5;
   check_refused(gradus_tensor_item(x, &value), "item: expected one element, got shape (2, 2)");
   CHECK(value == 5);

@@ -4,6 +4,7 @@
 #include "gradus/models/folder/gguf/gguf_file.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 
 #include "gradus/core/core.h"
@@ -97,6 +98,17 @@ TEST_CASE("GGUF: metadata of every type of number, and an array of booleans", "[
                             {"u64", 1ll << 40},
                             {"f64", 0.1},
                             {"i64", -(1ll << 40)}});
+}
+
+TEST_CASE("GGUF: floating-point metadata that are not finite are read as they are", "[gguf]") {
+  const ordered_json got =
+      read(opening(0, 4) + entry<float>("a", 6, -INFINITY) + entry<float>("b", 6, NAN) +
+           entry<double>("c", 12, NAN) + entry<double>("d", 12, INFINITY))
+          .metadata;
+  CHECK(got["a"] == -INFINITY);
+  CHECK(std::isnan(got["b"].get<double>()));
+  CHECK(std::isnan(got["c"].get<double>()));
+  CHECK(got["d"] == INFINITY);
 }
 
 TEST_CASE("GGUF: the limits of a file's opening", "[gguf]") {

@@ -1,6 +1,7 @@
 // What a GPT's GGUF file holds, and files whose metadata contradict their tensors.
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "gradus/core/core.h"
 #include "gradus/models/folder/gguf/gguf.h"
@@ -209,6 +210,21 @@ TEST_CASE("GGUF files whose metadata contradict each other or the tensors are re
              Contains("expected a matrix \"token_embd.weight\""));
   CHECK_THAT(changed("gpt2", [](GgufFile& f) { find(f, "token_embd.weight") = ones({32}); }),
              Contains("expected a matrix \"token_embd.weight\""));
+}
+
+TEST_CASE("GGUF: sizes that are NaN or infinite are refused, unknown entries that are not",
+          "[gguf]") {
+  for (const double bad : {NAN, INFINITY, -INFINITY}) {
+    const auto with = [&](const std::string& key) {
+      return changed("llama", [&](GgufFile& f) { f.metadata[key] = bad; });
+    };
+    // The second one has a default, which must not replace it.
+    for (const std::string key : {"llama.attention.layer_norm_rms_epsilon", "llama.rope.freq_base"})
+      CHECK_THAT(with(key), Contains("metadata: " + key + ": expected a number"));
+    CHECK_THAT(with("llama.context_length"), Contains("expected a whole number"));
+    CHECK_THAT(with("llama.vocab_size"), Contains("expected 6, got"));
+    CHECK(with("general.quality") == "accepted");
+  }
 }
 
 TEST_CASE("GGUF: a model with low-rank updates is refused until they are merged", "[gguf]") {

@@ -236,6 +236,28 @@ TEST_CASE("GGUF: pieces are written as they were read", "[gguf]") {
   CHECK(got["tokenizer.ggml.add_space_prefix"] == true);
 }
 
+TEST_CASE("GGUF: whether a space precedes each text, from the parts of a Sequence", "[gguf]") {
+  const TemporaryFolder folder;
+  json file = json::parse(read(pieces(), {{"add_space_prefix", false}})->to_json());
+  const auto adds_space = [&] {
+    write_file_atomically(folder / "tokenizer.json", file.dump());
+    const auto tokenizer = load_tokenizer(folder / "tokenizer.json");
+    const Metadata metadata = metadata_of(*tokenizer, tokenizer->vocab_size());
+    CHECK(read(metadata)->encode("abc") == tokenizer->encode("abc"));
+    return metadata["tokenizer.ggml.add_space_prefix"].get<bool>();
+  };
+  CHECK_FALSE(adds_space());
+  file["normalizer"] = {{"type", "Sequence"}, {"normalizers", json::array()}};
+  CHECK_FALSE(adds_space());
+  file["pre_tokenizer"] = {{"type", "Sequence"},
+                           {"pretokenizers", json::array({file["pre_tokenizer"]})}};
+  CHECK_FALSE(adds_space());
+  file["pre_tokenizer"]["pretokenizers"][0]["prepend_scheme"] = "first";
+  CHECK_THAT(error_of(adds_space), Contains("puts a space before some texts only"));
+  file = json::parse(read(pieces(), {{"add_space_prefix", true}})->to_json());
+  CHECK(adds_space());
+}
+
 TEST_CASE("GGUF: pieces with other scores or too long a token are refused", "[gguf]") {
   const Metadata good = pieces();
   const std::string scores =

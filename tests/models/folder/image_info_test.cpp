@@ -97,6 +97,14 @@ TEST_CASE("preprocessor_config.json: images from 0 to 1, normalised or not", "[f
   CHECK(load(plain).stats.std == std::vector<double>{1, 1, 1});
   CHECK(load(plain, R"(, "num_channels": 1)").stats.mean == std::vector<double>{0});
   CHECK(load(plain, R"(, "num_channels": 1)").stats.std == std::vector<double>{1});
+  CHECK(load(plain, R"(, "num_channels": 4)").stats.mean == std::vector<double>{0, 0, 0, 0});
+  CHECK(load(plain, R"(, "num_channels": 4)").stats.std == std::vector<double>{1, 1, 1, 1});
+  CHECK(load(plain, R"(, "num_channels": null)").stats.mean.size() == 3);
+  for (const std::string count : {"0", "-1", "2.5", "1000001", "\"4\""})
+    CHECK_THROWS_WITH(load(plain, R"(, "num_channels": )" + count),
+                      Contains("config.json: num_channels: expected a whole number from 1 to "
+                               "1000000, got " +
+                               count));
 
   CHECK_NOTHROW(load(R"({"do_rescale": true, "rescale_factor": 0.00392156863, )" + stats + "}"));
   CHECK_THROWS_WITH(load(R"({"do_rescale": false, )" + stats + "}"),
