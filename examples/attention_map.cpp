@@ -30,14 +30,9 @@ template <class Model>
 std::vector<AttentionGroup> load_and_look(const Options& o) {
   // Attention maps need no head: a BERT's may be missing from the file.
   const auto model = models::load_model<Model>(o.model, {.new_heads = true});
-  int64_t vocab = 0;
-  if constexpr (requires { model.config.vocab; }) {
-    vocab = model.config.vocab;
+  if constexpr (requires { model.config.vocab; })
     core::check(o.target.empty(), "--target needs a translator; this model is a ", Model::kind);
-  } else {
-    vocab = model.config.target_vocab;
-  }
-  const auto tokens = load_tokenizer_for(o.model, vocab);
+  const auto tokens = tokenizer_of(o.model, model);
   AttentionOf found = attention_of(model, *tokens, {.text = o.text, .target = o.target});
   if (!found.translation.empty())
     std::printf("%s -> %s\n", visible(o.text, false).c_str(),
@@ -95,10 +90,9 @@ int run(int argc, char** argv) {
   for (size_t i = 0; i < groups.size(); ++i) {
     const AttentionGroup& group = groups[i];
     const std::string title = group.name + ": layers from top to bottom, heads from left to right";
-    std::printf("%s: %s\n", group.name.c_str(),
-                draw_or_write(attention_grid(picture_path(o.out, i), title, group.weights,
-                                             group.queries, group.keys))
-                    .c_str());
+    const HeatMap map =
+        attention_grid(picture_path(o.out, i), title, group.weights, group.queries, group.keys);
+    std::printf("%s: %s\n", group.name.c_str(), draw_or_write(map).c_str());
   }
   if (o.html.empty()) return 0;
   write_attention_page(o.html, "Attention maps of " + o.model, groups);

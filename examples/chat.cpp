@@ -16,6 +16,12 @@ using namespace gradus;
 
 namespace {
 
+/// Returns the chat template in the folder or GGUF file `path`, from which `writer` was loaded.
+const models::ChatTemplate& template_in(const std::string& path, const Writer& writer) {
+  if (!models::is_gguf(path)) return models::find_chat_template(path, *writer.tokenizer);
+  return models::match_chat_template(writer.text.chat_template, *writer.tokenizer, path);
+}
+
 /// Writes an answer to the conversation as it is generated, and returns it without line breaks at
 /// its end.
 std::string answer(const Writer& writer, const models::ChatTemplate& form,
@@ -57,9 +63,8 @@ int run(int argc, char** argv) {
 
   const PrecisionScope precision(o.precision);
   const Writer writer = load_writer(o);
-  const models::ChatTemplate& form = form_name.empty()
-                                         ? models::find_chat_template(o.model, *writer.tokenizer)
-                                         : models::chat_template(form_name);
+  const models::ChatTemplate& form =
+      form_name.empty() ? template_in(o.model, writer) : models::chat_template(form_name);
   const models::Conversation beginning =
       system.empty() ? models::Conversation{} : models::Conversation{{"system", system}};
   models::Conversation conversation = beginning;
@@ -68,6 +73,7 @@ int run(int argc, char** argv) {
   o.text.held = &held;
   const bool asks = isatty(STDIN_FILENO) == 1;
   for (std::string line; print_now(asks ? "> " : ""), std::getline(std::cin, line);) {
+    if (line.ends_with('\r')) line.pop_back();
     if (line.empty()) continue;
     if (line == "/new") {
       conversation = beginning;

@@ -33,10 +33,8 @@ struct Options {
   models::GgufType type = models::GgufType::f32;
 };
 
-bool has_tokenizer(const std::string& dir) {
-  for (const char* file : {"tokenizer.json", "vocab.json", "vocab.txt"})
-    if (std::filesystem::exists(std::filesystem::path(dir) / file)) return true;
-  return false;
+bool has_any(const std::filesystem::path& dir, std::initializer_list<const char*> files) {
+  return std::ranges::any_of(files, [&](const char* file) { return exists(dir / file); });
 }
 
 template <class Model>
@@ -44,7 +42,8 @@ void write(const Options& o, const Model& model, const models::HuggingFaceParts&
   if (o.format == Format::gguf) make_folder_of(o.to);
   if (o.format == Format::hugging_face) return models::save_hugging_face(o.to, model, parts);
   if constexpr (std::is_same_v<Model, models::GPT>)
-    if (o.format == Format::gguf) return models::save_gguf(o.to, model, parts.tokenizer, o.type);
+    if (o.format == Format::gguf)
+      return models::save_gguf(o.to, model, parts.tokenizer, o.type, parts.text);
   models::save_model(o.to, model, parts.tokenizer);
   if (parts.images) models::save_image_info(o.to, *parts.images);
   if (parts.text) models::save_text_info(o.to, *parts.text);
@@ -53,7 +52,7 @@ void write(const Options& o, const Model& model, const models::HuggingFaceParts&
 void convert_gguf(const Options& o) {
   models::GgufModel read = models::load_gguf(o.model);
   store_weights(read.model, o.weights);
-  write(o, read.model, {.tokenizer = read.tokenizer.get()});
+  write(o, read.model, {.tokenizer = read.tokenizer.get(), .text = &read.text});
 }
 
 template <class Model>
@@ -64,17 +63,22 @@ void convert(const Options& o) {
   std::optional<models::ImageInfo> images;
   if constexpr (std::is_same_v<Model, models::ViT>)
     images = models::load_image_info(o.model);
-  else if (has_tokenizer(o.model))
+  else if (has_any(o.model, {"tokenizer.json", "vocab.json", "vocab.txt", "merges.txt",
+                             "tokenizer.model", "spiece.model", "tokenizer_config.json"}))
     tokenizer = models::load_tokenizer(o.model);
   const auto text = images ? models::TextInfo() : models::load_text_info(o.model);
   write(o, model, {tokenizer.get(), images ? &*images : nullptr, &text});
 }
 
+/// Throws Error if the target exists, or if the folder holds files that would be read with it.
 void check_target(const Options& o, const Flags& flags) {
   const bool to_file = o.format == Format::gguf || o.format == Format::onnx;
   core::check(o.format == Format::gguf || !flags.given("--type"), "--type needs --format gguf");
-  core::check(!std::filesystem::exists(to_file ? o.to : models::config_path(o.to)), "--to: ", o.to,
-              to_file ? " already exists" : " already holds a model");
+  const bool has_model =
+      has_any(o.to, {"config.json", "text.json", "tokenizer.json", "vocab.json", "vocab.txt",
+                     "tokenizer_config.json", "added_tokens.json", "chat_template.jinja"});
+  core::check(to_file ? !std::filesystem::exists(o.to) : !has_model, "--to: ", o.to,
+              to_file ? " already exists" : " already holds a model's files");
 }
 
 /// Writes the forward pass of a model of the given kind as an ONNX file.
@@ -115,16 +119,13 @@ int run(int argc, char** argv) {
       "gradus's; a GPT also to a GGUF file, which llama.cpp reads, and back.\n"
       "  convert --model DIR --to DIR --format hugging-face|gradus\n"
       "  convert --model DIR --to FILE --format gguf\n"
-      "Exports one of these, a CNN, CLIP, a captioner's encoder or a classifier of digits to "
-      "ONNX.\n"
+      "Exports one of these, a CNN, CLIP, a captioner's encoder or a digit classifier to ONNX.\n"
       "  convert --model DIR --to FILE.onnx --format onnx");
   flags.group("Flags");
   flags.add("--model", o.model, "PATH", "model folder or GGUF file to read");
   flags.add("--to", o.to, "PATH", "model folder, GGUF or ONNX file to write");
-  models::Fields format;
-  format.add("format", o.format, {"hugging-face", "gradus", "gguf", "onnx"}, "format to write");
-  format.add("type", o.type, {"f32", "f16", "bf16", "q8_0"}, "type of the matrices in a GGUF file");
-  flags.add(format);
+  flags.add("--format", o.format, {"hugging-face", "gradus", "gguf", "onnx"}, "format to write");
+  flags.add("--type", o.type, {"f32", "f16", "bf16", "q8_0"}, "type of a GGUF file's matrices");
   add_weights(flags, o.weights);
   if (!flags.parse(argc, argv)) return 0;
   core::check(!o.to.empty(), "--to: expected a folder, or a file with --format gguf or onnx");

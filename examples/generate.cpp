@@ -24,6 +24,17 @@ std::vector<int64_t> after_beginning(const models::Tokenizer& tokenizer,
   return all;
 }
 
+/// What begins a text without a prompt: a line break or, if the vocabulary has none, the first
+/// ordinary token.
+std::string default_prompt(const models::Tokenizer& tokenizer) {
+  try {
+    if (!tokenizer.encode("\n").empty()) return "\n";
+  } catch (const Error&) {  // no such token
+  }
+  for (int64_t id = 0;; ++id)
+    if (!tokenizer.is_special(id)) return tokenizer.decode({id});
+}
+
 /// Writes one text as it is generated.
 void stream(const Writer& writer, const std::vector<int64_t>& ids, const std::string& prompt,
             const std::vector<std::string>& stops, models::GenerateOptions options) {
@@ -68,7 +79,7 @@ void sample(const Writer& writer, const std::vector<int64_t>& ids, const std::st
 int run(int argc, char** argv) {
   WriterOptions o;
   o.text.tokens = 300;
-  std::string prompt = "\n", file, stop;
+  std::string prompt, file, stop;
   int64_t samples = 1;
   Flags flags(
       "Continues a text with a model trained by train_gpt, or with a GPT-2 or a model of\n"
@@ -91,9 +102,12 @@ int run(int argc, char** argv) {
   if (!file.empty()) {
     core::check(!flags.given("--prompt"), "--prompt-file: expected no --prompt beside it");
     prompt = read_text(file);
+  } else if (!flags.given("--prompt")) {
+    prompt = default_prompt(*writer.tokenizer);
   }
   const std::vector<int64_t> ids = writer.tokenizer->encode(prompt);
-  core::check(!ids.empty(), "generate: --prompt: expected at least one token, got ", shown(prompt));
+  core::check(!ids.empty(), file.empty() ? "--prompt" : "--prompt-file",
+              ": expected at least one token, got ", shown(prompt));
   const std::vector<std::string> stops(stop.empty() ? 0 : 1, stop);
   if (samples == 1)
     stream(writer, ids, prompt, stops, o.text);

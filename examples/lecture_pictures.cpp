@@ -170,13 +170,12 @@ void draw_scaling(const Output& out) {
   manual_seed(4);
   const Tensor q = randn({n, d}), k = randn({n, d}), scores = matmul(q, k.mT());
   const Tensor plain = softmax(scores), scaled = softmax(scores / std::sqrt(double(d)));
-  HeatMap map;
-  map.path = out.path("scaling");
-  map.title = "softmax of the scores of 24 queries and keys, d = 512";
-  map.x_label = "key";
-  map.y_label = "query";
-  map.across = 2;
-  map.panels = {{"q . k", plain}, {"q . k / sqrt(d)", scaled}};
+  const HeatMap map{.path = out.path("scaling"),
+                    .title = "softmax of the scores of 24 queries and keys, d = 512",
+                    .x_label = "key",
+                    .y_label = "query",
+                    .panels = {{"q . k", plain}, {"q . k / sqrt(d)", scaled}},
+                    .across = 2};
   const auto largest = [](const Tensor& weights) { return weights.max(-1).values.mean().item(); };
   std::printf(
       "Why scores are divided by sqrt(d). For standard normal q and k, q . k has variance d =\n"

@@ -4,9 +4,11 @@
 #include <gradus/gradus.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <string>
 #include <vector>
+
+#include "examples/support/cli.h"
+#include "examples/support/folder.h"
 
 using namespace gradus;
 
@@ -70,7 +72,7 @@ void train(Model& model, const Tensor& x, const Tensor& y, int64_t steps, double
   }
 }
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   const std::string path = argc > 1 ? argv[1] : "out/blocks.safetensors";
   if (path.starts_with('-')) {
     std::puts("usage: own_layer [FILE.safetensors]");
@@ -85,12 +87,12 @@ int main(int argc, char** argv) {
     std::printf("%-22s %6lld\n", name.c_str(), static_cast<long long>(p.numel()));
   std::printf("%-22s %6lld\n\n", "total", static_cast<long long>(model.num_parameters()));
 
+  make_folder_of(path);
+  save_safetensors(path, model.state_dict());  // a failure to write shows before the training
   std::printf("training; initial test loss %.4f\n", evaluate(model, test_x, test_y));
   train(model, x, y, 1500, 3e-3);
   std::printf("test loss %.4f\n\n", evaluate(model, test_x, test_y));
 
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder);
   save_safetensors(path, model.state_dict());
   Model loaded(8, 32, 3, 0.05);
   loaded.load_state_dict(load_safetensors(path).tensors);
@@ -108,4 +110,7 @@ int main(int argc, char** argv) {
               any(loaded.blocks[0].up.weight != before).item<bool>() ? "yes" : "no",
               any(loaded.out.weight != head).item<bool>() ? "yes" : "no");
   std::printf("test loss of the first model is still %.4f\n", evaluate(model, test_x, test_y));
+  return 0;
 }
+
+int main(int argc, char** argv) { return run_program("own_layer", argc, argv, run); }

@@ -133,13 +133,12 @@ double recent_mean(const std::vector<double>& x) {
 }
 
 void draw(const std::vector<double>& returns, const Options& o) {
-  Picture picture{o.out + "/returns.png",
-                  "REINFORCE on CartPole: for how many steps the pole stays up",
-                  "episode",
-                  "return",
-                  {{"one episode", {}}, {"mean of 100", {}}, {"solved: 475", {}}},
-                  false,
-                  true};
+  Picture picture{.path = o.out + "/returns.png",
+                  .title = "REINFORCE on CartPole: for how many steps the pole stays up",
+                  .x_label = "episode",
+                  .y_label = "return",
+                  .series = {{"one episode", {}}, {"mean of 100", {}}, {"solved: 475", {}}},
+                  .clouds = true};
   for (size_t i = 0; i < returns.size(); ++i) {
     const auto x = static_cast<double>(i + 1);
     const auto end = returns.begin() + static_cast<std::ptrdiff_t>(i + 1);

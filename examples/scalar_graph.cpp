@@ -6,11 +6,13 @@
 
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
+
+#include "examples/support/cli.h"
+#include "examples/support/folder.h"
 
 using namespace gradus;
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   const std::string path = argc > 1 ? argv[1] : "out/scalar_graph.dot";
   if (path.starts_with('-')) {
     std::puts("usage: scalar_graph [FILE.dot]");
@@ -49,10 +51,12 @@ int main(int argc, char** argv) {
   std::printf("d2y/db2 %10.4f%10.4f   = -2 y dy/dn\n", second.item(), -2 * y.item() * dn);
 
   // The graph in Graphviz's format, with names, values and gradients.
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder);
+  make_folder_of(path);
   write_file_atomically(
       path,
       to_dot(y, {{"x1", x1}, {"w1", w1}, {"x2", x2}, {"w2", w2}, {"b", b}, {"n", n}, {"y", y}}));
   std::printf("picture: %s   (dot -Tpng %s -o graph.png)\n", path.c_str(), path.c_str());
+  return 0;
 }
+
+int main(int argc, char** argv) { return run_program("scalar_graph", argc, argv, run); }

@@ -33,7 +33,7 @@ class CaptionerTask : public CaptionTask {
                 const CaptionerConfig& config)
       : CaptionTask(options.images, training),
         beams_(options.beams),
-        model_(with_words(fitted(config))) {}
+        model_(with_words(fitted(config), 1)) {}
 
   nn::Module& model() override { return model_; }
   TaskInfo info() const override {

@@ -40,18 +40,17 @@ std::unique_ptr<TokenSource> read_data(const Options& o, const TrainOptions& tra
                                   training.eval_only);
 }
 
-/// Returns the information about texts in the folder `dir` that a run begins with, to be saved with
-/// the run's model. Leaves out the folder's chat template if the run uses another template.
+/// Returns the information about texts to be saved with the run's model: that of the folder `dir`
+/// that the run begins with, and the run's chat template if that information would give another.
 models::TextInfo read_text_info(const std::string& dir, const TokenSource& text) {
-  if (dir.empty()) return {};
-  models::TextInfo info = models::load_text_info(dir);
+  models::TextInfo info = dir.empty() ? models::TextInfo() : models::load_text_info(dir);
   const std::string used = text.chat_template();
   try {
-    if (!used.empty() && models::find_chat_template(dir, text.tokenizer()).name != used)
-      info.chat_template.clear();
+    if (used.empty()) return info;
+    if (models::match_chat_template(info.chat_template, text.tokenizer()).name == used) return info;
   } catch (const Error&) {  // an unsupported template: --chat-template names the one in use
-    info.chat_template.clear();
   }
+  info.chat_template = used;
   return info;
 }
 
@@ -61,9 +60,7 @@ class TextTask : public Task {
       : o_(options),
         training_(training),
         text_(read_data(o_, training_)),
-        text_info_(read_text_info(
-            training.begins_with().empty() ? o_.text.tokenizer.folder() : training.begins_with(),
-            *text_)),
+        text_info_(read_text_info(o_.text.tokenizer.folder(training.begins_with()), *text_)),
         model_(config()) {}
 
   const TokenSource& text() const { return *text_; }
@@ -247,16 +244,11 @@ void apply_recipe(int argc, char** argv, Options& o, TrainOptions& training) {
 
 /// Throws Error if flags contradict each other.
 void check_together(const Flags& flags, const Options& o, const TrainOptions& training) {
-  const bool chosen = flags.given("--tokenizer") || flags.given("--vocab");
-  core::check(training.init_from.empty() || !chosen,
-              "--init-from uses its folder's tokenizer: expected no --tokenizer or --vocab");
   core::check(o.lora.rank == 0 || !training.begins_with().empty(),
               "--lora trains updates of a finished model: expected --init-from DIR");
-  core::check(o.lora.rank > 0 || o.lora_weights == Weights::float32,
-              "--lora-weights holds the frozen weights of updates: expected --lora RANK");
-  for (const char* name : {"--lora-alpha", "--lora-dropout", "--lora-layers"})
-    core::check(o.lora.rank > 0 || !flags.given(name), name,
-                " is of low-rank updates: expected --lora RANK");
+  core::check(o.lora.rank == 0 || training.optimizer == OptimizerKind::adamw,
+              "--lora trains its updates by AdamW: expected --optimizer adamw");
+  if (o.lora.rank == 0) flags.refuse({"--lora-"}, " is of low-rank updates: expected --lora RANK");
   core::check(o.chat_template.empty() || ChatCorpus::reads(o.text.data),
               "--chat-template is of conversations: expected --data FILE.jsonl");
 }

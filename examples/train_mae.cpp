@@ -44,14 +44,12 @@ class MAETask : public EncoderTask {
         images, model_.masked(images, painted.hidden, 0.5),
         models::denormalize(model_.reconstructed(x, painted), image_info_.stats)};
     const char *first = "image", *second = "visible patches", *third = "reconstruction";
-    std::printf(
-        "painted: %s\n",
-        draw_or_write(Tiles{.path = training_.out + "/painted.png",
-                            .title = "Held-out images, reconstructed from their visible patches",
-                            .images = stack(columns, 1).flatten(0, 1),
-                            .across = 6,
-                            .headings = {first, second, third, first, second, third}})
-            .c_str());
+    const Tiles tiles{.path = training_.out + "/painted.png",
+                      .title = "Held-out images, reconstructed from their visible patches",
+                      .images = stack(columns, 1).flatten(0, 1),
+                      .across = 6,
+                      .headings = {first, second, third, first, second, third}};
+    std::printf("painted: %s\n", draw_or_write(tiles).c_str());
   }
 
  protected:

@@ -159,10 +159,13 @@ template <class Model>
 void TranslationTask<Model>::show() {
   const PairBatch batch = corpus_.pairs->pairs(Split::validation, 0, 8);
   const auto found = translate(batch);
+  const auto text = [this](const std::vector<int64_t>& ids) {
+    return visible(corpus_.tokenizer->decode(ids), false);
+  };
   for (int64_t i = 0; i < std::ssize(found); ++i) {
-    const std::string source = corpus_.tokenizer->decode(source_of(batch, i)),
-                      target = corpus_.tokenizer->decode(tokens_of(batch.targets[i])),
-                      output = corpus_.tokenizer->decode(found[static_cast<size_t>(i)].tokens);
+    const std::string source = text(source_of(batch, i)),
+                      target = text(tokens_of(batch.targets[i])),
+                      output = text(found[static_cast<size_t>(i)].tokens);
     std::printf("  %s -> %s%s\n", source.c_str(), output.c_str(),
                 output == target ? "" : ("   (" + target + ')').c_str());
   }
@@ -180,12 +183,10 @@ void TranslationTask<Model>::draw_alignment(const std::vector<int64_t>& source,
   outputs.push_back(tokenizer.special("[END]"));
   const Tensor weights = model_.alignment(from_data(source, {1, std::ssize(source)}), {},
                                           from_data(inputs, {1, std::ssize(inputs)}))[0];
-  std::printf(
-      "alignment: %s\n",
-      draw_or_write(alignment(training_.out + "/alignment.png",
-                              "Attention to the source before each token is written", weights,
-                              token_texts(tokenizer, source), token_texts(tokenizer, outputs)))
-          .c_str());
+  const HeatMap map = alignment(training_.out + "/alignment.png",
+                                "Attention to the source before each token is written", weights,
+                                token_texts(tokenizer, source), token_texts(tokenizer, outputs));
+  std::printf("alignment: %s\n", draw_or_write(map).c_str());
 }
 
 template <class Model>
@@ -201,24 +202,24 @@ int run_with(int argc, char** argv, Options o, TrainOptions training) {
   add_pair_corpus_flags(flags, o.corpus);
   flags.add("--batch", o.batch, 1, 65536, "pairs per batch");
   flags.add("--label-smoothing", o.label_smoothing, 0, 1, "label smoothing");
-  models::Fields schedule;
-  schedule.add("schedule", o.schedule, {"cosine", "transformer"},
-               "learning-rate schedule (transformer: with Adam)");
-  flags.add(schedule);
+  flags.add("--schedule", o.schedule, {"cosine", "transformer"},
+            "learning-rate schedule (transformer: with Adam)");
   flags.add("--beams", o.beams, 1, 1000, "beam width");
   flags.add(Model::fields(config), {"source_vocab", "target_vocab"});
   add_training_flags(flags, training);
   add_recompute_flag(flags, config);
-  return run_training(
-      argc, argv, flags, training,
-      {.kind = Model::kind,
-       .config = Model::fields(config),
-       .data_flags = {"--pairs", "--text"},
-       .make_task = [&] {
-         core::check(o.schedule == Schedule::cosine || training.optimizer == OptimizerKind::adamw,
-                     "--schedule transformer trains with Adam: expected no other --optimizer");
-         return std::make_unique<TranslationTask<Model>>(o, training, config);
-       }});
+  return run_training(argc, argv, flags, training,
+                      {.kind = Model::kind,
+                       .config = Model::fields(config),
+                       .data_flags = {"--pairs", "--text"},
+                       .make_task = [&] {
+                         check_pair_corpus_flags(flags, o.corpus);
+                         if (o.schedule == Schedule::transformer)
+                           flags.refuse({"--optimizer", "--lr", "--min-lr", "--stable",
+                                         "--decay-steps", "--beta", "--weight-decay"},
+                                        " has no effect: --schedule transformer trains with Adam");
+                         return std::make_unique<TranslationTask<Model>>(o, training, config);
+                       }});
 }
 
 /// The kind of model that the checkpoint in `out` stores, or `otherwise` if it stores none.

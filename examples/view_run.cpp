@@ -23,12 +23,7 @@ namespace {
 template <class Model>
 RunPage::Probe probe_of(const std::string& dir) {
   const auto model = std::make_shared<Model>(models::load_model<Model>(dir, {.new_heads = true}));
-  int64_t vocab = 0;
-  if constexpr (requires { model->config.vocab; })
-    vocab = model->config.vocab;
-  else
-    vocab = model->config.target_vocab;
-  const std::shared_ptr<models::Tokenizer> tokens = load_tokenizer_for(dir, vocab);
+  const std::shared_ptr<models::Tokenizer> tokens = tokenizer_of(dir, *model);
   return [=](const Question& question) {
     Question asked = question;
     if (asked.text.empty()) asked.text = tokens->decode({tokens->vocab_size() - 1});

@@ -123,14 +123,13 @@ void draw(const Words& words, const Tensor& u, const Options& o) {
     series.points.emplace_back(at[i], at[i + 1]);
     series.labels.push_back(words[id]);
   }
-  const Picture picture{
-      o.out + "/words.png",
-      "Vectors of the " + std::to_string(count) + " most frequent words of " + name_of_text(o.data),
-      "first principal direction",
-      "second",
-      {series},
-      false,
-      true};
+  const Picture picture{.path = o.out + "/words.png",
+                        .title = "Vectors of the " + std::to_string(count) +
+                                 " most frequent words of " + name_of_text(o.data),
+                        .x_label = "first principal direction",
+                        .y_label = "second",
+                        .series = {series},
+                        .clouds = true};
   std::printf("%s\n", draw_or_write(picture).c_str());
 }
 

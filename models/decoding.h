@@ -51,7 +51,8 @@ class SourceRows {
  public:
   SourceRows() = default;
   /// Assigns `beams` consecutive rows to each source. Throws Error if gradients are being recorded,
-  /// or if check_beams() throws. Error messages, also those of check_next(), begin with `op`.
+  /// or if check_beams() throws. Error messages, also those of check_next(), begin with `op`, which
+  /// must outlive this object, as a string literal does.
   SourceRows(const char* op, int64_t sources, int64_t beams);
   int64_t size() const { return std::ssize(source_); }
   /// Returns the index of each row's source: (rows) int64. With it, index_select expands a tensor

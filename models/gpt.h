@@ -135,7 +135,8 @@ class GPTDecoder : public Decoder {
   int64_t vocab() const override { return model_->config.vocab; }
   /// Reads `ids`, int64 (rows, T), and returns the logits of the token after them: (rows, vocab).
   /// Throws Error if gradients are being recorded, if `ids` has another shape or dtype, if an id is
-  /// not in the vocabulary, if T < 1 or T > room(), or if T > 1 while lengths differ.
+  /// not in the vocabulary, if T < 1 or T > room(), if T > 1 while lengths differ, or if this
+  /// decoder was moved from.
   Tensor next_logits(const Tensor& ids) override;
   void reorder(const Tensor& rows) override;
   int64_t room() const override {
@@ -144,11 +145,12 @@ class GPTDecoder : public Decoder {
   /// Returns the maximum number of tokens in a row, config.context.
   int64_t capacity() const override { return model_->config.context; }
   void clear() override;
-  /// Returns, for each row, the number of tokens that it has read.
-  const std::vector<int64_t>& lengths() const { return layers_.front().lengths(); }
+  /// Returns, for each row, the number of tokens that it has read. Throws Error if this decoder was
+  /// moved from.
+  const std::vector<int64_t>& lengths() const;
   /// Appends a copy of the only row of `other`. Throws Error if `other` decodes another model, was
   /// made for more than one row, or has lost its row. Also throws if there are already as many rows
-  /// as at construction.
+  /// as at construction, or if either decoder was moved from.
   void add_row(const GPTDecoder& other);
   /// Removes a row. The last row moves to its index. Throws Error if there is no such row.
   void remove_row(int64_t row);

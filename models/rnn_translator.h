@@ -38,8 +38,8 @@ struct RNNTranslator : nn::Module {
   nn::Embedding source_embedding, target_embedding;  ///< (source_vocab, dim); (target_vocab, dim)
   nn::Dropout dropout;          ///< applied to embeddings, between layers, and before the head
   nn::RecurrentLayers encoder;  ///< bidirectional, with states of size hidden / 2 per direction
-  /// Maps the final states of the last encoder layer, with tanh, to the decoder's initial states h.
-  /// An LSTM's c starts at 0.
+  /// Maps the final h of both directions of the last encoder layer, concatenated, to the initial h
+  /// of all decoder layers: hidden -> layers * hidden, then tanh. The initial c of an LSTM is 0.
   nn::Linear bridge;
   nn::Attention attention;  ///< the decoder's state attends to the annotations
   /// The decoder's cells, one per layer. The first reads [embedding, context vector].

@@ -24,9 +24,9 @@ struct ViTConfig {
   int64_t dim = 64;      ///< embedding size
   int64_t hidden = 0;    ///< hidden size of the feed-forward layers; 0 means 4 * dim
   double dropout = 0;    ///< dropout rate of embeddings, attention weights and sublayer outputs
-  Pooling pooling = Pooling::token;  ///< features of an image: output of the class token, or mean
-                                     ///< over its patches
-  double norm_eps = 1e-5;            ///< epsilon of the norms, added to the variance
+  /// The features of an image: the output of the class token, or the mean of those of the patches.
+  Pooling pooling = Pooling::token;
+  double norm_eps = 1e-5;  ///< epsilon of the norms, added to the variance
   /// Number of blocks whose activations backward recomputes at a time, to save memory. 0 keeps all
   /// activations instead. save_model() does not store this option.
   int64_t recompute = 0;

@@ -22,7 +22,7 @@ struct MultiHeadAttentionOptions {
   /// own table.
   Tensor positions = {};
   bool causal = false;    ///< tokens attend only to themselves and earlier tokens
-  bool bias = true;       ///< add biases in both linear layers
+  bool bias = true;       ///< add biases in both linear layers, qkv and proj
   bool qkv_bias = false;  ///< add biases to queries, keys and values even if `bias` is false
   double dropout = 0;     ///< dropout probability of the attention weights and of the output
   /// Each token attends only to itself and the window - 1 tokens before it. 0 means no limit; other
@@ -82,9 +82,10 @@ struct MultiHeadAttention : Module {
   /// Returns an empty cache for `batch` sequences of up to `capacity` tokens.
   KeyValueCache make_cache(int64_t batch, int64_t capacity) const;
 
-  /// Computes cross-attention: queries come from x (B, Tq, dim), keys and values from `memory` (B,
-  /// Tk, dim). `mask` is as in self-attention, but broadcasts to (B, heads, Tq, Tk). Throws Error
-  /// if the layer was constructed with causal, rotary or value_shortcut.
+  /// Computes cross-attention: queries come from x (B, Tq, dim), keys and values from `memory`
+  /// (B, Tk, dim). `mask` broadcasts to (B, heads, Tq, Tk); as in self-attention, it is bool or is
+  /// added to the scores. Throws Error if the layer was constructed with causal, rotary or
+  /// value_shortcut.
   Tensor cross(const Tensor& x, const Tensor& memory, const Tensor& mask = {}) const {
     return cross(x, keys_and_values(memory), mask);
   }

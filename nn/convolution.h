@@ -12,7 +12,7 @@ struct Conv2dLayerOptions {
   Size2d stride = 1, padding = 0, dilation = 1;  ///< see Conv2dOptions
   int64_t groups = 1;                            ///< number of channel groups
   bool bias = true;                              ///< add a bias per output channel
-  bool hidden = true;  ///< list the weight in Module::hidden_matrices; false for input layers
+  bool hidden = true;  ///< let optim::Muon update the weight; set to false in an input layer
 };
 /// Applies conv2d with learned filters: (N, in, H, W) -> (N, out, H', W').
 struct Conv2d : Module {
@@ -30,7 +30,7 @@ struct Conv1dLayerOptions {
   int64_t stride = 1, padding = 0, dilation = 1;  ///< see Conv1dOptions
   int64_t groups = 1;                             ///< number of channel groups
   bool bias = true;                               ///< add a bias per output channel
-  bool hidden = true;  ///< list the weight in Module::hidden_matrices; false for input layers
+  bool hidden = true;  ///< let optim::Muon update the weight; set to false in an input layer
 };
 /// Applies conv1d with learned filters: (N, in, L) -> (N, out, L').
 struct Conv1d : Module {
@@ -45,7 +45,7 @@ struct ConvTranspose2dLayerOptions {
   int64_t groups = 1;                                  ///< number of channel groups
   bool bias = true;                                    ///< add a bias per output channel
   Size2d dilation = 1;                                 ///< see ConvTranspose2dOptions
-  bool hidden = true;  ///< list the weight in Module::hidden_matrices; false for output layers
+  bool hidden = true;  ///< let optim::Muon update the weight; set to false in an output layer
 };
 /// Applies conv_transpose2d with learned filters: (N, in, H, W) -> (N, out, H', W').
 struct ConvTranspose2d : Module {

@@ -11,7 +11,7 @@ namespace gradus::nn {
 
 struct LinearOptions {
   bool bias = true;    ///< add a bias
-  bool hidden = true;  ///< list the weight in Module::hidden_matrices; false for output layers
+  bool hidden = true;  ///< let optim::Muon update the weight; set to false in an output layer
   std::vector<int64_t> rows = {};   ///< number of rows of each matrix, if the weight stacks
                                     ///< several; empty: one matrix
   std::vector<int64_t> heads = {};  ///< number of attention heads of each matrix in `rows`; empty:

@@ -78,11 +78,11 @@ Tensor same_example(const Tensor& x, const Tensor& positions);
 /// for tokens that may not attend to the previous token. This is the token shift of RWKV (Peng et
 /// al. 2023, arXiv 2305.13048) with mu = 1 - weight, but RWKV has a mu for each projection.
 Tensor token_shift(const Tensor& x, const Tensor& weight, const Tensor& mask = {});
-/// Returns token_shift(x, weight) for x (B, T, dim), the next T >= 1 tokens of the sequences in
-/// `cache`. The token before them is the one that `cache` saved last, or 0. If `save`, `cache`
-/// saves the last token of x. `sublayer` is 0 for the block's attention, 1 for its MLP. If the
-/// weight is undefined, returns x and saves nothing; otherwise throws Error if gradients are being
-/// recorded.
+/// Returns token_shift(x, weight) for x (B, T, dim), the features of the next T >= 1 tokens of the
+/// sequences in `cache`, in a sublayer: `sublayer` is 0 for the block's attention, 1 for its MLP.
+/// The features before x's first token are those that `cache` saved last for this sublayer, or 0 if
+/// there are none. If `save`, `cache` saves the features of x's last token. If the weight is
+/// undefined, returns x and saves nothing; otherwise throws Error if gradients are being recorded.
 Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache& cache, size_t sublayer,
                    bool save = true);
 

@@ -14,7 +14,7 @@ template <bool centered, bool with_momentum, class T>
 void rmsprop(const ElementwiseOptimizer::Chunk<T>& c, const RMSpropOptions& o) {
   T *p = c.param, *v = c.state[0], *u = c.state[1], *m = c.state[with_momentum ? 2 : 1];
   const T alpha = static_cast<T>(o.alpha), rest = static_cast<T>(1 - o.alpha);
-  const T eps = static_cast<T>(o.eps), momentum = static_cast<T>(o.momentum);
+  const T eps = c.eps_of(o.eps), momentum = static_cast<T>(o.momentum);
   const T *grad = c.grad, lr = static_cast<T>(c.lr), scale = static_cast<T>(c.grad_scale);
   const T decay = static_cast<T>(c.weight_decay);
   simd_for(c.n, [=](int64_t i) {
@@ -63,7 +63,7 @@ void adagrad(const ElementwiseOptimizer::Chunk<T>& c, const AdagradOptions& o) {
   T *p = c.param, *sum = c.state[0];
   const T* grad = c.grad;
   const T scale = static_cast<T>(c.grad_scale), decay = static_cast<T>(c.weight_decay);
-  const T eps = static_cast<T>(o.eps);
+  const T eps = c.eps_of(o.eps);
   const T lr = static_cast<T>(c.lr / (1 + static_cast<double>(c.step - 1) * o.lr_decay));
   simd_for(c.n, [=](int64_t i) {
     const T g = scale * grad[i] + decay * p[i];

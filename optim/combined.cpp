@@ -1,6 +1,5 @@
 #include "gradus/optim/combined.h"
 
-#include <algorithm>
 #include <map>
 #include <string_view>
 
@@ -13,12 +12,14 @@ CombinedOptimizer::CombinedOptimizer(std::vector<std::unique_ptr<Optimizer>> par
     : Optimizer("CombinedOptimizer") {
   check(!parts.empty(), name(), ": no optimisers given");
   std::map<const void*, std::string> owners;
+  std::set<std::string> names;
   for (std::unique_ptr<Optimizer>& part : parts) {
     check(part != nullptr, name(), ": optimiser ", parts_.size(), " is null");
-    const auto same = std::count_if(parts_.begin(), parts_.end(), [&](const Part& p) {
-      return std::string_view(p.optimizer->name()) == part->name();
-    });
-    const std::string own = part->name() + (same > 0 ? std::to_string(same + 1) : "");
+    // By name: this file does not depend on optim/parallel.
+    check(std::string_view(part->name()) != "ShardedOptimizer", name(), ": optimiser ",
+          parts_.size(), " is a ShardedOptimizer; shard the CombinedOptimizer instead");
+    std::string own = part->name();
+    for (int n = 2; !names.insert(own).second; ++n) own = part->name() + std::to_string(n);
     for (const Tensor& p : part->parameters()) {
       const auto [owner, added] = owners.emplace(&p.impl(), own);
       check(added, name(), ": a parameter of shape ", p.shape(), " is in ", owner->second,
@@ -41,7 +42,9 @@ std::vector<Tensor> CombinedOptimizer::parameters() const {
 double CombinedOptimizer::lr() const { return parts_.front().optimizer->lr(); }
 
 void CombinedOptimizer::set_lr(double lr) {
-  check(lr >= 0 && std::isfinite(lr), name(), ": expected a finite learning rate >= 0, got ", lr);
+  for (const Part& part : parts_)
+    check(lr >= 0 && std::isfinite(lr * part.lr_ratio), name(),
+          ": expected a finite learning rate >= 0 of ", part.name, ", got ", lr * part.lr_ratio);
   for (Part& part : parts_) part.optimizer->set_lr(lr * part.lr_ratio);
 }
 

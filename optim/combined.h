@@ -13,18 +13,21 @@ namespace gradus::optim {
 /// of them steps.
 class CombinedOptimizer : public Optimizer {
  public:
-  /// Throws Error if there is no optimiser, if one is null, if the learning rate of the first is 0,
-  /// or if a parameter is in two optimisers; the message then names these two.
+  /// Throws Error if there is no optimiser, if one is null, if one is a ShardedOptimizer (shard the
+  /// CombinedOptimizer instead), if the learning rate of the first is 0, or if a parameter is in
+  /// two optimisers; the message then names these two.
   explicit CombinedOptimizer(std::vector<std::unique_ptr<Optimizer>> parts);
 
   /// Returns the parameters of all optimisers, in the order given.
   std::vector<Tensor> parameters() const override;
   double lr() const override;  ///< learning rate of the first optimiser
   /// Sets the learning rate of the first optimiser, and multiplies those of the others by the same
-  /// factor, so that their ratios stay as at construction.
+  /// factor, so that their ratios stay as at construction. Throws Error, with nothing changed, if
+  /// one of the learning rates would be negative or not finite.
   void set_lr(double lr) override;
   /// Returns the states of all optimisers. Each name starts with the name of its optimiser and a
-  /// dot, for example "Muon.momentum.0". The second of two AdamW optimisers is called "AdamW2".
+  /// dot, for example "Muon.momentum.0". The second of two AdamW optimisers is called "AdamW2", or
+  /// has the next number that is free.
   NamedTensors state_dict() const override;
   void load_state_dict(const NamedTensors& state) override;
 

@@ -16,33 +16,27 @@ ElementwiseOptimizer::ElementwiseOptimizer(const char* name, ParameterGroups gro
         " states, got ", this->states().size());
 }
 
-template <class T>
-void ElementwiseOptimizer::update_chunk(const Update& update, int64_t begin,
-                                        double grad_scale) const {
-  Chunk<T> chunk{std::min(Chunks::grain, update.grad.numel() - begin),
-                 update.param.data<T>() + begin,
-                 update.grad.data<T>() + begin,
-                 {},
-                 update.lr,
-                 update.weight_decay,
-                 grad_scale,
-                 update.step};
-  for (size_t k = 0; k < update.state.size(); ++k)
-    chunk.state[k] = update.state[k].data<T>() + begin;
-  if constexpr (std::is_same_v<T, float>)
-    rules_.of_float(chunk);
-  else
-    rules_.of_double(chunk);
-}
-
 void ElementwiseOptimizer::update(std::span<const Update> updates, double grad_scale) {
   Chunks chunks;
   for (const Update& u : updates) chunks.add(u.param.numel());
   parallel_for_each(chunks.count(), 1, [&](int64_t c) {
     const std::pair<size_t, int64_t> at = chunks[c];
     const Update& u = updates[at.first];
-    dispatch_floating(name(), u.grad.dtype(),
-                      [&]<class T>(TypeTag<T>) { update_chunk<T>(u, at.second, grad_scale); });
+    dispatch_floating(name(), u.grad.dtype(), [&, begin = at.second]<class T>(TypeTag<T>) {
+      Chunk<T> chunk{std::min(Chunks::grain, u.grad.numel() - begin),
+                     u.param.data<T>() + begin,
+                     u.grad.data<T>() + begin,
+                     {},
+                     u.lr,
+                     u.weight_decay,
+                     grad_scale,
+                     u.step};
+      for (size_t k = 0; k < u.state.size(); ++k) chunk.state[k] = u.state[k].data<T>() + begin;
+      if constexpr (std::is_same_v<T, float>)
+        rules_.of_float(chunk);
+      else
+        rules_.of_double(chunk);
+    });
   });
 }
 

@@ -28,6 +28,11 @@ class ElementwiseOptimizer : public GroupOptimizer {
     double grad_scale;        ///< for clipping: the rule must multiply gradients by this, unless
                               ///< it reads only their signs
     int64_t step;             ///< number of updates of the parameter, including this one
+    /// Returns eps as T, for eps >= 0. A positive eps is raised to at least T's smallest normal
+    /// number, since rules run with smaller numbers flushed to 0.
+    static T eps_of(double eps) {
+      return eps > 0 ? std::max(static_cast<T>(eps), std::numeric_limits<T>::min()) : T{0};
+    }
   };
 
  protected:
@@ -49,8 +54,6 @@ class ElementwiseOptimizer : public GroupOptimizer {
   ElementwiseOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
                        std::vector<State> states, Rules rules);
   void update(std::span<const Update> updates, double grad_scale) override;
-  template <class T>
-  void update_chunk(const Update& update, int64_t begin, double grad_scale) const;
 
   Rules rules_;
 };

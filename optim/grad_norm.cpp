@@ -34,6 +34,18 @@ void internal::check_max_norm(const char* op, double max_norm) {
   check(max_norm > 0, op, ": expected a maximum gradient norm > 0, got ", max_norm);
 }
 
+void internal::check_apart(const char* op, const std::vector<Tensor>& params) {
+  for (size_t i = 0; i < params.size(); ++i)
+    for (size_t k = 0; k < i; ++k) {
+      const TensorImpl &a = params[i].impl(), &b = params[k].impl();
+      const bool apart = a.storage != b.storage || a.offset >= b.offset + b.shape.numel() ||
+                         b.offset >= a.offset + a.shape.numel();
+      check(&a != &b && apart, op, ": parameter ", i, " of shape ", a.shape,
+            &a == &b ? " is listed twice, first as" : " shares memory with", " parameter ", k,
+            " of shape ", b.shape);
+    }
+}
+
 void internal::check_counts(const char* op, const NamedTensors& state, const std::string& name) {
   for (const auto& [key, tensor] : state)
     if (('.' + key).ends_with('.' + name) && tensor.defined() && tensor.dtype() == int64)

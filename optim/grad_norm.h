@@ -25,6 +25,9 @@ double norm_of(const std::vector<Tensor>& gradients);
 double clip_factor(double norm, double max_norm);
 /// Throws Error unless max_norm > 0. The message begins with `op`.
 void check_max_norm(const char* op, double max_norm);
+/// Throws Error if one of these contiguous parameters is listed twice or shares memory with
+/// another. The message begins with `op` and names both.
+void check_apart(const char* op, const std::vector<Tensor>& params);
 /// Throws Error if a tensor of counts in `state` contains a number below 0. These are the int64
 /// tensors whose name is `name` or ends with a dot and `name`, for example "Muon.step" for "step".
 /// The message begins with `op`.

@@ -42,6 +42,9 @@ GroupOptimizer::GroupOptimizer(const char* name, ParameterGroups groups, double 
     : Optimizer(name), groups_(std::move(groups.list)), states_(std::move(states)) {
   elementwise_ = elementwise;
   set_lr(lr);
+  std::set<std::string> names;
+  for (const State& s : states_)
+    check(names.insert(s.name).second, name, ": two states are called ", s.name);
   bool any = false;
   for (size_t i = 0; i < groups_.size(); ++i) {
     ParameterGroup& group = groups_[i];
@@ -51,12 +54,17 @@ GroupOptimizer::GroupOptimizer(const char* name, ParameterGroups groups, double 
           name, ": expected a finite weight_decay and lr_scale >= 0, got ", *group.weight_decay,
           " and ", group.lr_scale);
     for (const Tensor& p : group.params) {
-      check_parameter(p);
+      const size_t n = slots_.size();
+      check(p.defined(), name, ": parameter ", n, " is undefined");
+      const bool is_frozen = is_compressed(p.dtype()) && !p.requires_grad();
+      check(p.is_leaf() && (is_floating(p.dtype()) || is_frozen) && p.is_contiguous(), label(n, p),
+            ": expected a contiguous leaf tensor of float32 or float64");
       any = any || p.requires_grad();
       slots_.push_back({.param = p, .state = {}, .dtype = {}, .step = 0, .group = i});
       if (p.requires_grad()) make_state(slots_.back());
     }
   }
+  internal::check_apart(name, parameters());
   check(!slots_.empty(), name, ": no parameters given");
   check(any, name, ": none of the ", slots_.size(), " parameters requires a gradient");
 }
@@ -67,23 +75,6 @@ std::string GroupOptimizer::label(size_t i, const Tensor& p) const {
   return out.str();
 }
 
-/// Throws Error unless p can be the next parameter in slots_.
-void GroupOptimizer::check_parameter(const Tensor& p) const {
-  const size_t i = slots_.size();
-  check(p.defined(), name(), ": parameter ", i, " is undefined");
-  const std::string own = label(i, p);
-  const bool is_frozen = is_compressed(p.dtype()) && !p.requires_grad();
-  check(p.is_leaf() && (is_floating(p.dtype()) || is_frozen) && p.is_contiguous(), own,
-        ": expected a contiguous leaf tensor of float32 or float64");
-  for (size_t k = 0; k < i; ++k) {
-    const TensorImpl &a = p.impl(), &b = slots_[k].param.impl();
-    check(&a != &b, own, " is listed twice, first as parameter ", k);
-    const bool apart = a.storage != b.storage || a.offset >= b.offset + b.shape.numel() ||
-                       b.offset >= a.offset + a.shape.numel();
-    check(apart, own, " shares memory with parameter ", k, " of shape ", b.shape);
-  }
-}
-
 std::vector<Tensor> GroupOptimizer::initial_state(const Tensor& param) const {
   NoGrad no_grad;
   std::vector<Tensor> state;
@@ -91,8 +82,8 @@ std::vector<Tensor> GroupOptimizer::initial_state(const Tensor& param) const {
     Tensor value = s.initial ? s.initial(param.detach()) : zeros(param.shape(), param.dtype());
     check(value.defined(), name(), ": the initial ", s.name, " is undefined");
     if (elementwise_) check_tensor(name(), "a state", value, param.dtype(), param.shape());
-    const bool shared = value.impl().storage == param.impl().storage;
-    state.push_back(shared ? value.clone() : value.contiguous());
+    // `initial` may return the parameter, or one tensor for all parameters.
+    state.push_back(value.is_sole_owner() ? value.contiguous() : value.clone());
   }
   return state;
 }
@@ -115,9 +106,12 @@ std::vector<Tensor> GroupOptimizer::parameters() const {
 }
 
 std::vector<Tensor> GroupOptimizer::gradients() const {
+  std::set<const Storage*> written;
+  for (const Slot& slot : slots_) written.insert(slot.param.impl().storage.get());
   std::vector<Tensor> all;
-  for (const Slot& slot : slots_)
-    if (slot.is_live()) all.push_back(slot.param.grad().contiguous());
+  for (const Slot& slot : slots_)  // clones a gradient that the step would overwrite
+    if (const Tensor g = slot.param.grad(); slot.is_live())
+      all.push_back(written.contains(g.impl().storage.get()) ? g.clone() : g.contiguous());
   return all;
 }
 
@@ -145,6 +139,7 @@ void GroupOptimizer::apply(double grad_scale) {
     if (!slot.is_live()) continue;
     const ParameterGroup& group = groups_[slot.group];
     begin_in_place(name(), slot.param);
+    for (const Tensor& state : slot.state) begin_in_place(name(), state);
     ++slot.step;
     updates.push_back({.param = slot.param,
                        .grad = std::move(gradients[updates.size()]),
@@ -210,6 +205,8 @@ void TensorOptimizer::update(std::span<const Update> updates, double grad_scale)
                 .weight_decay = u.weight_decay,
                 .step = u.step};
     rule_(p);
+    check(p.state.size() == u.state.size(), name(), ": expected ", u.state.size(),
+          " states after the rule, got ", p.state.size());
     NamedTensors own, assigned;
     const auto keep = [&](const std::string& name, const Tensor& to, const Tensor& from) {
       if (from.defined() && &from.impl() == &to.impl()) return;  // written in place, or not at all
@@ -217,7 +214,8 @@ void TensorOptimizer::update(std::span<const Update> updates, double grad_scale)
       assigned.emplace_back(name, from);
     };
     keep("param", u.param, p.param);
-    for (size_t k = 0; k < u.state.size(); ++k) keep(states()[k].name, u.state[k], p.state.at(k));
+    for (size_t k = 0; k < u.state.size(); ++k)
+      keep("state " + states()[k].name, u.state[k], p.state[k]);
     load_named(name(), own, assigned);
   }
 }

@@ -45,7 +45,8 @@ struct StepOptions {
 /// A tensor that an optimiser keeps per parameter, for example a running mean of the gradients.
 struct State {
   std::string name;  ///< for example "exp_avg", saved as "exp_avg.0", "exp_avg.1", ...
-  std::function<Tensor(const Tensor& param)> initial;  ///< returns the initial value; default: 0
+  /// Returns the initial value, which is copied if anything else refers to it; default: 0.
+  std::function<Tensor(const Tensor& param)> initial;
   State(const char* name, std::function<Tensor(const Tensor& param)> initial = {})
       : name(name), initial(std::move(initial)) {}
 };
@@ -112,8 +113,8 @@ class Optimizer {
 /// The constructors of all subclasses throw Error if no parameter requires grad, if a parameter is
 /// listed twice or shares memory with another, or if a parameter is not a contiguous leaf of
 /// float32 or float64 (a frozen parameter may also be bfloat16 or int8). They also throw Error if
-/// the learning rate, a weight decay or an lr_scale is negative or not finite, or if an option of
-/// the subclass is out of range.
+/// the learning rate, a weight decay or an lr_scale is negative or not finite, if an option of the
+/// subclass is out of range, or if two states have the same name.
 class GroupOptimizer : public Optimizer {
  public:
   std::vector<Tensor> parameters() const override;
@@ -169,7 +170,6 @@ class GroupOptimizer : public Optimizer {
   void check_step() const override;
   void apply(double grad_scale) override;
   void keep_only(const std::set<const void*>& owned) override;
-  void check_parameter(const Tensor& p) const;
   std::vector<Tensor> initial_state(const Tensor& param) const;
   void make_state(Slot& slot) const;
   NamedTensors named_state(const std::vector<Slot>& slots) const;
@@ -194,7 +194,7 @@ class TensorOptimizer : public GroupOptimizer {
  public:
   /// One parameter, with all that a rule needs to update it. The rule writes `param` and `state`,
   /// in place or by assignment. An assigned tensor is copied and must have the shape and dtype of
-  /// the old one.
+  /// the old one. If not, or if the rule changes the number of states, step() throws Error.
   struct Parameter {
     Tensor param;               ///< the parameter itself
     Tensor grad;                ///< a copy of the gradient, after clipping

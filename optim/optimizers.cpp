@@ -31,22 +31,15 @@ void sgd(const ElementwiseOptimizer::Chunk<T>& c, const SGDOptions& o) {
     });
   }
 }
-
-std::vector<State> sgd_state(double momentum) {
-  if (momentum == 0) return {};
-  return {"momentum"};
-}
-
-void check_momentum(const char* name, double momentum) {
-  check(momentum >= 0 && momentum < 1, name, ": expected 0 <= momentum < 1, got ", momentum);
-}
 }  // namespace
 
 SGD::SGD(ParameterGroups params, const SGDOptions& options)
-    : ElementwiseOptimizer("SGD", std::move(params), options.lr, options.weight_decay,
-                           sgd_state(options.momentum),
-                           [options](const auto& c) { sgd(c, options); }) {
-  check_momentum("SGD", options.momentum);
+    : ElementwiseOptimizer(
+          "SGD", std::move(params), options.lr, options.weight_decay,
+          options.momentum == 0 ? std::vector<State>{} : std::vector<State>{"momentum"},
+          [options](const auto& c) { sgd(c, options); }) {
+  check(options.momentum >= 0 && options.momentum < 1, "SGD: expected 0 <= momentum < 1, got ",
+        options.momentum);
   check(!options.nesterov || options.momentum > 0, "SGD: nesterov needs momentum > 0");
 }
 
@@ -62,7 +55,7 @@ void adam(const ElementwiseOptimizer::Chunk<T>& c, const Options& o) {
   const T beta2 = static_cast<T>(o.beta2), rest2 = static_cast<T>(1 - o.beta2);
   const T rate = static_cast<T>(c.lr / (1 - std::pow(o.beta1, t)));
   const T root = static_cast<T>(1 / std::sqrt(1 - std::pow(o.beta2, t)));
-  const T *grad = c.grad, eps = static_cast<T>(o.eps), scale = static_cast<T>(c.grad_scale);
+  const T *grad = c.grad, eps = c.eps_of(o.eps), scale = static_cast<T>(c.grad_scale);
   const T keep = static_cast<T>(decoupled ? 1 - c.lr * c.weight_decay : 1);
   const T decay = static_cast<T>(decoupled ? 0 : c.weight_decay);
   simd_for(c.n, [=](int64_t i) {

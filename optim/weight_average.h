@@ -1,6 +1,6 @@
 #pragma once
-// WeightAverage: a running mean of the weights over the last steps. With these means, a model often
-// has a lower validation loss than with the weights themselves.
+// WeightAverage: an exponential moving average (EMA) of the weights. With it, a model often has a
+// lower validation loss than with the weights themselves.
 
 #include "gradus/core/files/named_tensors.h"
 
@@ -12,24 +12,30 @@ namespace gradus::optim {
 ///   optim::WeightAverage average(model.parameters(), 0.999);
 ///   ... optimizer.step();  average.update(); ...
 ///   { optim::WeightAverage::Applied applied(average);  evaluate(model); }
+/// A WeightAverage is movable but not copyable: a copy would share the means but not the number of
+/// updates.
 class WeightAverage {
  public:
+  WeightAverage(WeightAverage&&) noexcept = default;
+  WeightAverage& operator=(WeightAverage&&) noexcept = default;
   /// Starts from the current values of the parameters. Parameters in bfloat16 or int8 are left out,
   /// since no optimiser changes them. Throws Error unless 0 <= decay < 1 and all other parameters
-  /// are contiguous, float32 or float64, and listed once each.
+  /// are contiguous, float32 or float64, listed once each, and share no memory.
   explicit WeightAverage(std::vector<Tensor> params, double decay = 0.999);
 
-  /// Moves the means towards the parameters. Call update() after each step of the optimiser, and
-  /// not while an Applied exists. Throws Error if the dtype of a parameter has changed.
+  /// Moves the means towards the parameters. Call update() after each step of the optimiser. Throws
+  /// Error if the dtype of a parameter has changed or while an Applied exists.
   void update();
-  const std::vector<Tensor>& means() const { return means_; }  ///< in the order of the parameters
+  /// Returns the means in the order of the parameters or, while an Applied exists, the weights.
+  const std::vector<Tensor>& means() const { return means_; }
 
   /// Swaps the values of the parameters and the means on construction, and back on destruction. In
-  /// between, the parameters must not change their dtype.
+  /// between, the parameters must not change their dtype, and the WeightAverage must not be moved.
+  /// Throws Error if another Applied exists, or if the dtype of a parameter has changed.
   class Applied {
    public:
-    explicit Applied(WeightAverage& average) : average_(average) { average_.exchange(); }
-    ~Applied() { average_.exchange(); }
+    explicit Applied(WeightAverage& average) : average_(average) { average_.exchange(true); }
+    ~Applied() { average_.exchange(false); }
     Applied(const Applied&) = delete;
     Applied& operator=(const Applied&) = delete;
 
@@ -38,19 +44,20 @@ class WeightAverage {
   };
 
   /// Returns "updates", the number of updates, and the means as "mean.0", "mean.1", and so on. The
-  /// means share memory with this object.
+  /// means share memory with this object. Throws Error while an Applied exists.
   NamedTensors state_dict() const;
   /// Restores a state returned by state_dict(). If names, shapes or dtypes do not match, changes
   /// nothing and throws one Error that lists the names. Also throws Error, with nothing changed, if
-  /// the number of updates is below 0.
+  /// the number of updates is below 0 or while an Applied exists.
   void load_state_dict(const NamedTensors& state);
 
  private:
-  void exchange();
+  void exchange(bool apply);
 
   std::vector<Tensor> params_, means_;
   double decay_;
   int64_t updates_ = 0;
+  bool applied_ = false;  // whether an Applied exists
 };
 
 }  // namespace gradus::optim

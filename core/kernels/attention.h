@@ -32,9 +32,9 @@ struct Attention {
   int64_t dim = 0, value_dim = 0;  ///< head size of q and k (dim), and of v and out (value_dim)
   double scale = 1;
   bool causal = false;            ///< query i sees no key after key i + keys - queries
-  int64_t window = 0;             ///< with `causal`: the most keys that query i sees, counted back
-                                  ///< from key i + keys - queries. For no limit, set it to `keys`,
-                                  ///< not 0
+  int64_t window = 0;             ///< the most keys that query i sees, counted back from key
+                                  ///< i + keys - queries. Set it to `keys`, not 0, for no limit and
+                                  ///< always without `causal`
   const bool* visible = nullptr;  ///< a boolean mask, or null. Where it is false, the query does
                                   ///< not see the key
   const T* bias = nullptr;        ///< a mask that is added to the scores, or null. At most one of

@@ -5,7 +5,6 @@
 // within a window. A convolution and its gradient for the image consist of such products, for any
 // stride, dilation and padding. The gradient for the filters consists of products with the
 // transposed matrix.
-// The composed form is composed_conv2d in core/ops/convolution.cpp, one matmul per filter tap
 // The composed form, written with basic ops, is composed_conv2d in core/ops/convolution.cpp: one
 // matmul per filter tap (position in a filter). Other libraries often unfold the image (im2col) and
 // call BLAS; these kernels read the padded image directly. Forward and backward of 3 x 3 filters

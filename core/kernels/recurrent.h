@@ -158,8 +158,9 @@ struct Sequences {
 /// others may be null; a null h0 or c0 counts as zeros.
 template <class T>
 struct RecurrentForward {
-  const T *x, *z;    ///< terms of the gates: x comes from the layer's input, z is added to h times
-                     ///< the weight
+  /// Summands of the gates. x comes from the layer's input. z is added to h times the weight; if
+  /// there is no weight, z already contains that product.
+  const T *x, *z;
   int64_t z_stride;  ///< row stride of z; 0 if all rows share one z
   const T *h0, *c0;
   T *y, *h_last, *c_last;

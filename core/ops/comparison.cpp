@@ -26,8 +26,7 @@ Tensor compare(const char* op, const Tensor& a, const Tensor& b, F f) {
 
 template <class F>
 Tensor compare(const char* op, const Tensor& a, double s, F f) {
-  check_number(op, a.dtype(), s);
-  return compare(op, a, scalar(s, a.dtype()), f);
+  return compare(op, a, full(op, {}, s, a.dtype()), f);
 }
 }  // namespace
 

@@ -10,17 +10,18 @@ namespace gradus {
 
 // ---- constants and sequences ----
 
-Tensor full(const Shape& shape, double value, Dtype dtype) {
-  Tensor x = empty(shape, dtype);
-  x.fill_(value);
-  return x;
+Tensor core::full(const char* op, const Shape& shape, double value, Dtype dtype) {
+  check_number(op, dtype, value);
+  check(!is_compressed(dtype), op, ": expected float32, float64, int64 or bool, got ", dtype);
+  return empty(shape, dtype).fill_(value);
 }
-Tensor zeros(const Shape& shape, Dtype dtype) { return full(shape, 0, dtype); }
+Tensor full(const Shape& shape, double v, Dtype dtype) { return full("full", shape, v, dtype); }
+Tensor zeros(const Shape& shape, Dtype dtype) { return full("zeros", shape, 0, dtype); }
 Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype()); }
-Tensor ones(const Shape& shape, Dtype dtype) { return full(shape, 1, dtype); }
+Tensor ones(const Shape& shape, Dtype dtype) { return full("ones", shape, 1, dtype); }
 Tensor ones_like(const Tensor& x) { return ones(x.shape(), x.dtype()); }
-Tensor full_like(const Tensor& x, double value) { return full(x.shape(), value, x.dtype()); }
-Tensor scalar(double value, Dtype dtype) { return full({}, value, dtype); }
+Tensor full_like(const Tensor& x, double v) { return full("full_like", x.shape(), v, x.dtype()); }
+Tensor scalar(double value, Dtype dtype) { return full("scalar", {}, value, dtype); }
 
 namespace {
 /// Returns an integer as uint64_t, because intermediate results may wrap around.
@@ -82,7 +83,7 @@ Tensor linspace(double start, double end, int64_t n, Dtype dtype) {
 }
 
 Tensor eye(int64_t n, Dtype dtype) {
-  Tensor x = zeros({n, n}, dtype);
+  Tensor x = full("eye", {n, n}, 0, dtype);
   view_of(x, {n}, {n + 1}).fill_(1);
   return x;
 }

@@ -43,6 +43,9 @@ Tensor eye(int64_t n, Dtype dtype = float32);
 
 namespace core {
 
+/// Returns full(shape, value, dtype). Error messages begin with `op`.
+Tensor full(const char* op, const Shape& shape, double value, Dtype dtype);
+
 /// The C++ types of the values that a tensor can be created from: float, double, bool and all
 /// integer types except char, wchar_t, char8_t, char16_t and char32_t.
 template <class T>
@@ -116,8 +119,8 @@ Tensor copied_from(const Values& values, const Shape& shape) {
 
 /// Returns a tensor from literals: tensor(3.5) has rank 0, tensor({1, 2}) has shape (2),
 /// tensor({{1, 2}, {3, 4}}) has shape (2, 2), and tensor({{1}, {2}}) has shape (2, 1). Throws Error
-/// if rows differ in length or depth, or if the dtype is int64 and a value is not an integer in
-/// int64's range. For the values of a std::vector, use from_data.
+/// if rows differ in length or depth, if the dtype is bfloat16 or int8, or if it is int64 and a
+/// value is not an integer in int64's range. For the values of a std::vector, use from_data.
 Tensor tensor(const core::NestedList& values, Dtype dtype);
 /// Returns a tensor from literals such as {{1, 2}, {3, 4}}. The dtype is bool if there are values
 /// and all are bools. Otherwise it is float32, even if all values are integers.

@@ -170,8 +170,7 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& 
 }
 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value) {
-  check_number("scatter", x.dtype(), value);
-  return scatter(x, dim, index, full(index.shape(), value, x.dtype()));
+  return scatter(x, dim, index, full("scatter", index.shape(), value, x.dtype()));
 }
 
 // ---- entries along an axis: index_select, index_add, embedding ----
@@ -303,7 +302,7 @@ Tensor one_hot(const Tensor& ids, int64_t classes, Dtype dtype) {
   const Tensor flat = checked_index("one_hot", "id", ids, classes);
   Shape shape = ids.shape();
   shape.push_back(classes);
-  const Tensor y = zeros(shape, dtype);
+  const Tensor y = full("one_hot", shape, 0, dtype);
   dispatch_any("one_hot", dtype, [&]<class T>(TypeTag<T>) {
     T* to = y.data<T>();
     const int64_t* id = flat.data<int64_t>();

@@ -438,6 +438,7 @@ Tensor dropout(const Tensor& x, double p, RandomKey key) {
 Tensor dropout(const Tensor& x, double p) {
   check_probability(p);
   if (p == 0 || !is_training()) return x;
+  check_floating("dropout", x);
   return dropout(x, p, default_generator().reserve(x.numel()));
 }
 

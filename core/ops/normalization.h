@@ -6,7 +6,8 @@
 
 namespace gradus {
 
-/// Returns y_i = exp(x_i) / sum_j exp(x_j) along dim, or 0 where all elements are -inf.
+/// Returns y_i = exp(x_i) / sum_j exp(x_j) along dim, without overflow, or 0 where all elements are
+/// -inf. Throws Error unless x is float32 or float64 and has at least one axis.
 Tensor softmax(const Tensor& x, int64_t dim = -1);
 /// Returns log(softmax(x)) along dim, or -inf where all elements are -inf. It is computed without
 /// softmax(x), which could round to 0.

@@ -199,8 +199,8 @@ Tensor minimum(const Tensor& a, const Tensor& b) {
       extremum_rule([](const Tensor& x, const Tensor& y) { return gt(x, y); }));
 }
 
-Tensor maximum(const Tensor& x, double bound) { return maximum(x, scalar(bound, x.dtype())); }
-Tensor minimum(const Tensor& x, double bound) { return minimum(x, scalar(bound, x.dtype())); }
+Tensor maximum(const Tensor& x, double s) { return maximum(x, full("maximum", {}, s, x.dtype())); }
+Tensor minimum(const Tensor& x, double s) { return minimum(x, full("minimum", {}, s, x.dtype())); }
 
 Tensor clamp(const Tensor& x, double low, double high) {
   check(low <= high, "clamp: low ", low, " is above high ", high);
@@ -240,6 +240,7 @@ Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
 }
 
 Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
+  check_floating("lerp", a);
   return lerp(a, b, scalar(weight, a.dtype()));
 }
 

@@ -392,7 +392,6 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, double value) {
   const auto count = static_cast<int64_t>(padding.size());
   check(count % 2 == 0 && count <= 2 * x.rank(), "pad: expected pairs for at most the ", x.rank(),
         " axes of ", x.shape(), ", got ", count, " numbers");
-  check_number("pad", x.dtype(), value);
   Shape shape = x.shape(), start = Shape::filled(x.rank(), 0);
   for (int i = 0; i < count / 2; ++i) {
     const int axis = x.rank() - 1 - i;
@@ -406,7 +405,7 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, double value) {
     check(!overflow, "pad: axis ", axis, " would be too long");
   }
   checked_numel("pad", shape);
-  const Tensor y = full(shape, value, x.dtype());
+  const Tensor y = full("pad", shape, value, x.dtype());
   int64_t first = 0;
   for (int i = 0; i < x.rank(); ++i) first += start[i] * y.strides()[i];
   kernel::convert("pad", x, view_of(y, x.shape(), y.strides(), first));

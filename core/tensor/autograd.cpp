@@ -53,11 +53,15 @@ bool Recorder::should_record(const std::vector<Tensor>& inputs) {
 void Recorder::record(const char* name, const std::vector<Tensor>& outputs,
                       const std::vector<Tensor>& inputs, Saves saves, Rule rule,
                       Composed composed) {
+  for (size_t i = 0; i < outputs.size(); ++i)
+    check(!outputs[i].requires_grad(), name, ": record: output ", i, " is part of a graph already");
   if (core::modes().anomaly && !saves.allows_infinite) check_outputs(name, outputs, inputs);
   static std::atomic<uint64_t> counter{0};
   const std::shared_ptr<Node> node(new Node, &Node::destroy);
   node->name_ = name;
   node->number_ = counter.fetch_add(1, std::memory_order_relaxed);
+  node->rule_ = std::move(rule);
+  node->composed_ = std::move(composed);
   node->edges_.resize(inputs.size());
   node->input_meta_.resize(inputs.size());
   if (saves.inputs) node->saved_inputs_.resize(inputs.size());
@@ -71,15 +75,13 @@ void Recorder::record(const char* name, const std::vector<Tensor>& outputs,
   if (saves.outputs) node->saved_outputs_.resize(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     TensorImpl& t = outputs[i].impl();
-    check(!t.node && !t.requires_grad, name, ": record: output ", i, " is part of a graph already");
+    check(!t.node, name, ": record: output ", i, " is listed twice");
     node->outputs_.push_back({t.shape, t.dtype, {}, {}});
     if (bit(saves.outputs, i)) node->saved_outputs_[i] = {outputs[i].detach(), t.storage->version};
     if (!is_floating(t.dtype)) continue;
     t.node = node;
     t.output_index = static_cast<int>(i);
   }
-  node->rule_ = std::move(rule);
-  node->composed_ = std::move(composed);
   Recording::add(node, inputs, outputs);
 }
 
@@ -138,7 +140,7 @@ void Tensor::set_grad(Tensor grad) const {
 
 Tensor Tensor::retain_grad() const {
   check(requires_grad(), "retain_grad: the tensor does not require grad");
-  if (!is_leaf()) impl().node->outputs_[static_cast<size_t>(impl().output_index)].retains = impl_;
+  if (!is_leaf()) impl().node->output(impl().output_index).retains = impl_;
   return *this;
 }
 
@@ -167,15 +169,13 @@ int64_t Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
   check(!captures(hook, impl_),
         "register_hook: the hook holds the tensor it is registered on, so neither would ever be "
         "freed; use the hook's argument, or capture detach()");
-  auto& hooks = impl().node ? impl().node->outputs_[static_cast<size_t>(impl().output_index)].hooks
-                            : impl().hooks;
-  hooks.push_back({++counter, std::move(hook)});
+  auto& hooks = impl().node ? impl().node->output(impl().output_index).hooks : impl().hooks;
+  hooks.push_back({++counter, std::make_shared<HookFunction>(std::move(hook))});
   return hooks.back().id;
 }
 
 void Tensor::remove_hook(int64_t id) const {
-  auto& hooks = impl().node ? impl().node->outputs_[static_cast<size_t>(impl().output_index)].hooks
-                            : impl().hooks;
+  auto& hooks = impl().node ? impl().node->output(impl().output_index).hooks : impl().hooks;
   std::erase_if(hooks, [id](const TensorImpl::Hook& hook) { return hook.id == id; });
 }
 

@@ -46,8 +46,10 @@ struct TensorImpl {
   Tensor grad;                       ///< gradient accumulated by backward()
   /// A function registered by register_hook().
   struct Hook {
-    int64_t id;                                 ///< the id that remove_hook() takes
-    std::function<Tensor(const Tensor&)> call;  ///< takes the gradient; may return a replacement
+    int64_t id;  ///< the id that remove_hook() takes
+    /// Takes the gradient; may return a replacement. Copies of the hook share the function, because
+    /// it may have a state.
+    std::shared_ptr<std::function<Tensor(const Tensor&)>> call;
   };
   std::vector<Hook> hooks;  ///< hooks of a leaf; the hooks of a non-leaf are stored in its node
 };
@@ -95,7 +97,8 @@ class Backward {
   /// it. Throws Error if the output was not saved, or if its storage was changed in place after the
   /// op.
   Tensor output(int i = 0) const;
-  /// Returns the gradient of the i-th output, or zeros if the output received none.
+  /// Returns the gradient of the i-th output, or zeros if the output received none. Other tensors
+  /// may share its memory: do not write to it.
   Tensor grad(int i = 0) const;
   /// Returns whether the i-th output received a gradient.
   bool has_grad(int i) const;
@@ -154,6 +157,7 @@ class Node : public std::enable_shared_from_this<Node> {
     std::weak_ptr<TensorImpl> retains;  // the output, if retain_grad() was called on it
   };
   static void destroy(Node* node);
+  OutputMeta& output(int i) { return outputs_[static_cast<size_t>(i)]; }
   /// Frees the rule, the composed form and the saved tensors.
   void drop_saved();
   /// Returns tensor i of `list`. Throws Error if the tensor was not saved, or if its storage was
@@ -185,8 +189,8 @@ struct Recorder {
                      const std::vector<Tensor>& inputs, Saves saves, Rule rule, Composed composed);
   /// Overwrites the outputs of a fused op with the tensors that `composed` returns. The graph then
   /// contains the basic ops that `composed` calls, and not the fused op.
-  static void record_composed(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
-                              const Composed& composed);
+  static void record_composed(const char* name, const std::vector<Tensor>& outputs,
+                              const std::vector<Tensor>& inputs, const Composed& composed);
 };
 
 /// Adds a node to the graph for an op that computed `outputs` from `inputs`. Does nothing under
@@ -208,7 +212,7 @@ void record(const char* name, const std::vector<Tensor>& outputs, const std::vec
 /// ops: it maps the inputs, or aliases of them, to the output or to a vector of outputs. Without
 /// create_graph, backward runs `rule`, which may call kernels. With create_graph, it differentiates
 /// `composed` instead. Saves all inputs, whatever `saves` states, and the outputs that `saves`
-/// selects.
+/// selects. When `composed` runs, throws Error unless it returns as many outputs as the op has.
 ///
 /// If Modes::composed is true, overwrites `outputs` with the results of `composed`, whose basic ops
 /// are then recorded instead of the fused op.
@@ -220,7 +224,7 @@ void record_fused(const char* name, const std::vector<Tensor>& outputs,
     return std::vector<Tensor>{composed(in)};
   };
   if (modes().composed)
-    Recorder::record_composed(outputs, inputs, all_outputs);
+    Recorder::record_composed(name, outputs, inputs, all_outputs);
   else if (Recorder::should_record(inputs))
     Recorder::record(name, outputs, inputs, {~0u, saves.outputs, saves.allows_infinite},
                      std::forward<RuleFn>(rule), std::move(all_outputs));

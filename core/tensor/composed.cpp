@@ -6,9 +6,11 @@
 
 namespace gradus {
 
-void Recorder::record_composed(const std::vector<Tensor>& outputs,
+void Recorder::record_composed(const char* name, const std::vector<Tensor>& outputs,
                                const std::vector<Tensor>& inputs, const Composed& composed) {
   const std::vector<Tensor> results = composed(inputs);
+  check(results.size() == outputs.size(), name, ": expected ", outputs.size(),
+        " outputs of the composed form, got ", results.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].defined()) continue;
     outputs[i].copy_(results[i].detach());

@@ -147,17 +147,18 @@ void Engine::accumulate_into(TensorImpl& tensor, Tensor gradient) {
 
 Tensor Engine::call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gradient) {
   const auto calls = hooks;  // a hook may remove itself
-  // A hook may write in place. That must change no other tensor's gradient, and it must work if
-  // elements share memory.
-  if (!calls.empty() && !(gradient.is_sole_owner() && gradient.is_contiguous()))
-    gradient = gradient.clone();
   for (const auto& hook : calls) {
-    Tensor replaced = hook.call(gradient);
+    // The hook may write in place. That must change no other tensor, and it must work if elements
+    // share memory.
+    if (!(gradient.is_sole_owner() && gradient.is_contiguous())) gradient = gradient.clone();
+    Tensor replaced = (*hook.call)(gradient);
     if (!replaced.defined()) continue;
     check_tensor("hook", "a gradient", replaced, gradient.dtype(), gradient.shape());
     gradient = std::move(replaced);
   }
-  return gradient;
+  // With create_graph, grad() may return this gradient, which must share no memory with a tensor
+  // that a hook kept or returned.
+  return create_graph_ ? gradient.clone() : gradient;
 }
 
 std::unordered_map<const TensorImpl*, uint64_t> Engine::last_consumers() const {
@@ -226,12 +227,12 @@ void Engine::run_node(Node& node) {
   if (pruned_ && !needed_.contains(&node)) return;
   check(!node.freed_, node.name_,
         ": backward ran a second time: the first pass freed the graph; pass retain_graph to it");
+  // A segment may lie in another one, which computes only what that one kept.
+  while (node.segment_) std::shared_ptr(node.segment_)->restore();
   for (size_t i = 0; i < gradients.size() && !pruned_; ++i)
     if (const auto output = node.outputs_[i].retains.lock(); output && gradients[i].defined())
       accumulate_into(*output, gradients[i]);
   const core::ModeScope products(&core::Modes::bfloat16, node.bfloat16_);
-  // A segment may lie in another one, which computes only what that one kept.
-  while (node.segment_) std::shared_ptr(node.segment_)->restore();
   const ProfileScope scope(node.name_, true);
   incoming_finite_ = !anomaly_ || all_finite(gradients);
   Backward view(*this, node);
@@ -313,6 +314,8 @@ void Engine::differentiate_composed(Node& node, Backward& view) {
     wanted_at.push_back(static_cast<int>(i));
   }
   const std::vector<Tensor> composed = node.composed_(inputs);
+  check(composed.size() == node.outputs_.size(), node.name_, ": expected ", node.outputs_.size(),
+        " outputs of the composed form, got ", composed.size());
   for (size_t i = 0; i < composed.size(); ++i)
     if (view.has_grad(static_cast<int>(i)) && composed[i].requires_grad()) {
       outputs.push_back(composed[i]);
@@ -333,10 +336,9 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
     if (dy.defined()) taken.insert(dy.impl().storage.get());
   for (Tensor& x : results) {
     if (!x.defined()) continue;
-    const bool own = options.create_graph
-                         ? !taken.contains(x.impl().storage.get()) && x.is_contiguous()
-                         : x.is_sole_owner() && x.is_contiguous();
-    if (!own) x = x.clone();
+    const bool own =
+        options.create_graph ? !taken.contains(x.impl().storage.get()) : x.is_sole_owner();
+    if (!(own && x.is_contiguous())) x = x.clone();
     taken.insert(x.impl().storage.get());
   }
   return results;

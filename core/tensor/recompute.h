@@ -19,12 +19,16 @@ std::vector<Tensor> recompute_function(
 /// undefined. Under NoGrad, recompute() only calls f.
 ///
 /// A copy of f is kept until backward has run, so the objects that f refers to must live as long:
-/// capture models by reference and loop variables by value. The second call of f runs with the
-/// modes and the random numbers of the first, and must compute the same values. Backward throws
+/// capture models by reference and loop variables by value. Each of the two calls runs a new copy
+/// of f, so changes to its own members or to captures by value are lost. The second call runs with
+/// the modes and the random numbers of the first, and must compute the same values. Backward throws
 /// Error if the second call records other ops, or if an op's shapes, dtypes or inputs that require
 /// grad differ from the first call's. It also throws Error if one of `inputs`, or a captured tensor
 /// that a recorded op reads, has been changed in place since the first call. A layer that updates
 /// its own state must check recomputing(), so as not to update it twice.
+///
+/// f should return every tensor that the loss depends on, for example a penalty as a second output.
+/// If f stores such a tensor elsewhere, and in the first call only, backward throws Error.
 template <class F>
 std::vector<Tensor> recompute(F f, const std::vector<Tensor>& inputs) {
   return core::recompute_function(std::move(f), inputs);

@@ -49,7 +49,7 @@ Segment::Segment(Function f, std::vector<Tensor> inputs)
 
 std::vector<Tensor> Segment::run() {
   Recording first;
-  std::vector<Tensor> outputs = f_(inputs_);  // these keep the nodes alive
+  std::vector<Tensor> outputs = Function(f_)(inputs_);  // these keep the nodes alive
   outside_ = std::move(first.outside);
   for (const auto& node : alive(first)) {
     nodes_.push_back(node);
@@ -85,12 +85,13 @@ std::vector<Tensor> Segment::run_again() const {
       anomaly(&Modes::anomaly, modes_.anomaly), composed(&Modes::composed, modes_.composed),
       bfloat16(&Modes::bfloat16, modes_.bfloat16), recomputing(&Modes::recomputing, true);
   const RandomScope random(random_);
-  return f_(inputs_);
+  return Function(f_)(inputs_);
 }
 
 Segment::Counterparts Segment::match(const Nodes& fresh) const {
   constexpr const char* other = "recompute: the function computed something else when run again: ";
-  check(fresh.size() == nodes_.size(), other, nodes_.size(), " ops at first, now ", fresh.size());
+  check(fresh.size() == nodes_.size(), other, nodes_.size(), " ops at first, now ", fresh.size(),
+        " (was a parameter frozen since, or a tensor stored outside in one run only?)");
   Counterparts old_of;
   for (size_t i = 0; i < fresh.size(); ++i) {
     const auto old = nodes_[i].lock();
@@ -142,6 +143,9 @@ void Segment::adopt(const Recording& second, const Nodes& fresh, const Counterpa
     old->saved_inputs_ = std::move(node->saved_inputs_);
     old->saved_outputs_ = std::move(node->saved_outputs_);
     old->segment_ = std::move(node->segment_);
+    for (size_t i = 0; i < old->outputs_.size(); ++i)
+      if (auto& tensor = old->outputs_[i].retains; tensor.expired())
+        tensor = node->outputs_[i].retains;
   }
 }
 

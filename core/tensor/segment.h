@@ -73,10 +73,11 @@ class Segment : public std::enable_shared_from_this<Segment> {
   /// runs recorded different ops, if an op's shapes, dtypes or inputs that require grad differ, or
   /// if a backward pass inside the function freed an op in one run only.
   Counterparts match(const Nodes& fresh) const;
-  /// Moves the rules and saved tensors of the new nodes to the old nodes.
+  /// Moves the rules and saved tensors of the new nodes to the old nodes. Where no tensor of the
+  /// first run retains its gradient any more, its counterpart of the second run does.
   static void adopt(const Recording& second, const Nodes& fresh, const Counterparts& old_of);
 
-  Function f_;
+  const Function f_;  // each run calls a copy, so that both start from the same state
   const std::vector<Tensor> inputs_;
   std::vector<uint64_t> versions_;  // versions of the inputs' storages before the first run
   const Modes modes_;               // modes of the first run

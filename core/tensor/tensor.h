@@ -281,11 +281,14 @@ class Tensor {
   /// gradient: it returns a tensor of the same shape and dtype, or writes to its argument in place.
   /// To keep the gradient, it returns an undefined tensor. Hooks run in the order of registration.
   /// They run before the gradient flows on to the inputs of the op that computed this tensor or, if
-  /// the tensor is a leaf, before the gradient is added to grad().
+  /// the tensor is a leaf, before the gradient is added to grad(). With create_graph, writing to a
+  /// gradient that is part of a graph throws Error: return a replacement instead.
   ///
-  /// Throws Error if this tensor does not require grad or if the hook is empty. Also throws Error
-  /// if the hook captures a handle of this tensor, because neither would then ever be freed. A
-  /// handle that the hook reaches only through a pointer is not detected.
+  /// Throws Error if this tensor does not require grad, if the hook is empty, or if the hook
+  /// captures a handle of this tensor: the tensor owns the hook, so neither would ever be freed.
+  /// Two other ways to keep both alive are not detected: to reach a handle of this tensor through a
+  /// pointer, and to capture a tensor computed from this one, whose graph refers to this one. In
+  /// all cases, capture the detach() of the tensor instead.
   int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
   /// Removes the hook with this id, which register_hook() returned. Does nothing if the id is
   /// unknown.
@@ -297,9 +300,9 @@ class Tensor {
   core::TensorImpl& impl() const;
   /// Returns the same pointer as impl(), or null if this tensor is undefined.
   const std::shared_ptr<core::TensorImpl>& impl_ptr() const { return impl_; }
-  /// Returns whether this handle is the only owner of its storage. This is false if another handle,
-  /// a view, a graph or a .grad refers to the storage, and if the memory comes from outside gradus
-  /// (see from_blob()).
+  /// Returns whether this handle is the only owner of its storage. Returns false if another handle,
+  /// a view, a graph or a .grad refers to the storage, if gradus did not allocate the memory (see
+  /// from_blob() and load_safetensors()), or if this tensor is undefined.
   bool is_sole_owner() const;
 
  private:

@@ -184,6 +184,8 @@ OnnxValue token_shift(OnnxGraph& g, const OnnxValue& x, const Tensor& weight) {
 
 OnnxValue onnx_block(OnnxGraph& g, const nn::Block& block, const OnnxValue& x,
                      const OnnxTokens& tokens, OnnxValue* first_values) {
+  core::check(!block.attn.value_shortcut.defined() || (first_values && !first_values->empty()),
+              "onnx_block: value_shortcut needs the values of a first block without it");
   const auto residual = [&](const nn::Norm& norm, const OnnxValue& y, const auto& f) {
     if (block.norm_first) return g("Add", {y, f(onnx_norm(g, norm, y))});
     return onnx_norm(g, norm, g("Add", {y, f(y)}));

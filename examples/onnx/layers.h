@@ -12,7 +12,8 @@ namespace gradus {
 /// Information about the tokens of a batch of sequences, for attention.
 struct OnnxTokens {
   OnnxValue positions;  ///< (T) int64: 0, 1, ..., T - 1; needed by causal or rotary attention
-  OnnxValue mask = {};  ///< bool, broadcasts to (B, heads, T, T); true where attention is allowed
+  /// bool, broadcasts to (B, heads, T, T): true where attention is allowed. "" means no mask.
+  OnnxValue mask = {};
 };
 
 /// Returns the positions 0, 1, ..., T - 1 for token ids (B, T).
@@ -34,7 +35,7 @@ OnnxValue onnx_attention(OnnxGraph& g, const std::vector<OnnxValue>& q_k_v, doub
 /// Adds nn::Block without a key/value cache. If the block has token_shift, tokens.mask must be
 /// empty. If blocks after the first have a value_shortcut, `first_values` must point to one string
 /// for all blocks, empty at first: the first block stores its values there and the others read
-/// them.
+/// them. Throws Error if there are no values to read.
 OnnxValue onnx_block(OnnxGraph& g, const nn::Block& block, const OnnxValue& x,
                      const OnnxTokens& tokens, OnnxValue* first_values = nullptr);
 

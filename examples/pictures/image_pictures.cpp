@@ -76,13 +76,12 @@ Picture embedding_plane(std::string path, const Tensor& features, const Tensor& 
                         const std::vector<std::string>& class_names) {
   const std::vector<double> at = principal_plane(features).to_vector<double>();
   const std::vector<int64_t> of = labels.to_vector<int64_t>();
-  Picture picture{std::move(path),
-                  "Features of " + with_commas(std::ssize(of)) + " held-out images",
-                  "first principal direction",
-                  "second principal direction",
-                  {},
-                  false,
-                  true};
+  Picture picture{.path = std::move(path),
+                  .title = "Features of " + with_commas(std::ssize(of)) + " held-out images",
+                  .x_label = "first principal direction",
+                  .y_label = "second principal direction",
+                  .series = {},
+                  .clouds = true};
   for (size_t c = 0; c < class_names.size(); ++c) {
     Series series{class_names[c], {}};
     for (size_t i = 0; i < of.size(); ++i)
@@ -110,8 +109,8 @@ Tensor attention_overlay(const Tensor& images, const Tensor& weights) {
               images.shape(), " and ", weights.shape());
   const int64_t n = images.size(0), height = images.size(2), width = images.size(3),
                 h = weights.size(1), w = weights.size(2);
-  const Tensor share =
-      weights / weights.reshape({n, h * w}).max(1, keepdim).values.reshape({n, 1, 1});
+  const Tensor most = weights.reshape({n, h * w}).max(1, keepdim).values.reshape({n, 1, 1}),
+               share = weights / most.masked_fill(most == 0, 1);
   const Tensor red = (0.7 * share)
                          .reshape({n, 1, h, 1, w, 1})
                          .expand({n, 1, h, height / h, w, width / w})
@@ -168,14 +167,13 @@ std::optional<Tiles> mistake_tiles(std::string path, const ImageData& data,
   const Tensor predicted = logits.features.argmax(1);
   std::vector<int64_t> wrong = mistakes(logits, predicted);
   if (wrong.empty()) return {};
-  const std::string all = with_commas(std::ssize(wrong));
+  const std::string of_all = " of " + with_commas(std::ssize(wrong)) + " mistakes";
   wrong.resize(std::min(wrong.size(), most));
   const Tensor ids = from_data(wrong, {std::ssize(wrong)});
   const models::ImageBatch batch = data.batch(ids);
   return Tiles{
       .path = std::move(path),
-      .title =
-          with_commas(std::ssize(wrong)) + " of " + all + " mistakes, the most confident first",
+      .title = with_commas(std::ssize(wrong)) + of_all + ", the most confident first",
       .images = batch.images,
       .lines = is_and_taken_for(batch.labels, index_select(predicted, 0, ids), data.class_names())};
 }

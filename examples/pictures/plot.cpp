@@ -31,8 +31,9 @@ std::string in_quotes(const std::string& text) {
 /// Quotes a text for gnuplot, as one line of valid UTF-8.
 std::string printed(const std::string& text) { return in_quotes(visible(text, false)); }
 
-/// The text, if it is wider than `most` columns shortened and ended by "…".
-std::string fitted(std::string text, int64_t most) {
+/// The text as label() draws it; if it is wider than `most` columns, shortened and ended by "…".
+std::string fitted(const std::string& whole, int64_t most) {
+  std::string text = visible(whole, false);
   if (columns_of(text) <= most) return text;
   while (!text.empty() && columns_of(text) >= most) {
     while ((text.back() & 0xc0) == 0x80) text.pop_back();  // continuation bytes
@@ -104,8 +105,7 @@ std::string style_of(const Series& s, bool cloud, size_t index) {
   const std::string style = dashed ? "linewidth 2.5 dashtype '-'" : "linewidth 2.5";
   if (s.points.size() > 40) return "lines " + style;
   // An open square remains visible around a circle.
-  return "linespoints " + style +
-         (dashed ? " pointtype 4 pointsize 1.7" : " pointtype 7 pointsize 1");
+  return "linespoints " + style + " pointtype " + (dashed ? "4 pointsize 1.7" : "7 pointsize 1");
 }
 
 void send(const Picture& picture, const std::string& path, Gnuplot& gnuplot) {
@@ -192,7 +192,7 @@ Layout layout_of(const HeatMap& map) {
   l.bottom = l.top + (down - 1) * l.step_down + l.rows * l.cell;
   l.bar = std::clamp<int64_t>(l.bottom - l.top, 110, 320);
   l.right = l.left + across * l.step_right - gap;
-  const double title = letter * static_cast<double>(columns_of(map.title));
+  const double title = letter * static_cast<double>(columns_of(visible(map.title, false)));
   l.width = std::max(l.right + 110, static_cast<int64_t>(title) + 30);  // with the colour scale
   l.height = std::max(l.bottom + 12 + (map.names_on_top ? 0 : l.column_names + x_label),
                       l.top + l.bar + 16);
@@ -338,8 +338,7 @@ void send(const Tiles& tiles, const std::string& path, Gnuplot& gnuplot) {
     double y = double(l.top(i) + l.image_height) + 0.6 * double(l.line);
     for (const TileLine& line : tiles.lines) {
       if (i % l.across == 0) gnuplot << label(line.name, double(l.names), y, l, "right");
-      const std::string text = visible(line.texts[static_cast<size_t>(i)], false);
-      gnuplot << label(fitted(text, l.most), middle(i), y, l);
+      gnuplot << label(fitted(line.texts[static_cast<size_t>(i)], l.most), middle(i), y, l);
       y += double(l.line);
     }
   }

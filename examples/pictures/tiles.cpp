@@ -25,11 +25,12 @@ void check_tiles(const Tiles& tiles) {
 TileLayout layout_of(const Tiles& tiles) {
   constexpr int64_t letter = 7, gap = 6;  // pixels per character; between images
   const int64_t n = tiles.images.size(0), height = tiles.images.size(2);
+  const auto columns = [](const std::string& text) { return columns_of(visible(text, false)); };
   int64_t longest = 0, name = 0;
-  for (const std::string& text : tiles.headings) longest = std::max(longest, columns_of(text));
+  for (const std::string& text : tiles.headings) longest = std::max(longest, columns(text));
   for (const TileLine& line : tiles.lines) {
-    name = std::max(name, columns_of(line.name));
-    for (const std::string& text : line.texts) longest = std::max(longest, columns_of(text));
+    name = std::max(name, columns(line.name));
+    for (const std::string& text : line.texts) longest = std::max(longest, columns(text));
   }
   TileLayout l;
   l.across = tiles.across;
@@ -44,7 +45,7 @@ TileLayout layout_of(const Tiles& tiles) {
   l.step_right = column + gap;
   l.step_down = l.image_height + gap + std::ssize(tiles.lines) * l.line;
   l.width = std::max(l.names + gap + std::min(n, l.across) * l.step_right,
-                     columns_of(tiles.title) * letter + 2 * gap);
+                     columns(tiles.title) * letter + 2 * gap);
   l.height = l.first_top + (n + l.across - 1) / l.across * l.step_down;
   return l;
 }

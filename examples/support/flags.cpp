@@ -46,7 +46,7 @@ void Flags::add(const std::string& name, std::string& value, const std::string& 
 void Flags::add_optional(const std::string& name, int64_t& value, int64_t when_left_out,
                          double most, const std::string& kind, const std::string& meaning) {
   const std::string otherwise = std::to_string(when_left_out);
-  add({key_of(name), meaning, &value, 0, most}, '[' + kind + ']', otherwise);
+  add({key_of(name), meaning, &value, 0, most}, '[' + kind + ']', kind + ' ' + otherwise);
   flags_.back().when_left_out = otherwise;
 }
 
@@ -81,7 +81,6 @@ bool Flags::read_command_line(int argc, char** argv, bool known_only) {
                           : app.add_option(flag.name(), flag.typed)->type_name(flag.kind));
     if (!flag.when_left_out.empty()) options.back()->expected(0, 1);
   }
-  if (rest_) app.add_option("rest", *rest_)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -91,7 +90,7 @@ bool Flags::read_command_line(int argc, char** argv, bool known_only) {
     const std::string message = e.what();
     core::fail(message.substr(0, 100), message.size() > 100 ? "..." : "", " (see --help)");
   }
-  if (!known_only) expect_none(app.remaining());
+  if (!known_only) take_rest(app.remaining());
   for (size_t i = 0; i < flags_.size(); ++i) {
     flags_[i].given = options[i]->count() > 0;
     if (!flags_[i].given) continue;
@@ -106,10 +105,11 @@ bool Flags::read_command_line(int argc, char** argv, bool known_only) {
   return true;
 }
 
-void Flags::expect_none(const std::vector<std::string>& unread) const {
-  if (unread.empty()) return;
+void Flags::take_rest(const std::vector<std::string>& unread) const {
   const auto is_flag = [](const std::string& argument) { return argument.starts_with('-'); };
   const auto first = std::ranges::find_if(unread, is_flag);
+  if (rest_) *rest_ = unread;
+  if (unread.empty() || (rest_ && first == unread.end())) return;
   core::check(first != unread.end(), shown(unread.front()), ": expected a flag (see --help)");
   const std::string name = first->substr(0, first->find('='));
   std::vector<std::string> known{"--help"};
@@ -122,8 +122,13 @@ void Flags::expect_none(const std::vector<std::string>& unread) const {
 }
 
 bool Flags::given(const std::string& name) const {
-  return std::any_of(flags_.begin(), flags_.end(),
-                     [&](const Flag& flag) { return flag.name() == name && flag.given; });
+  return std::ranges::any_of(flags_, [&](const Flag& f) { return f.name() == name && f.given; });
+}
+
+void Flags::refuse(const std::vector<std::string>& beginnings, const std::string& why) const {
+  for (const Flag& flag : flags_)
+    for (const std::string& beginning : beginnings)
+      core::check(!flag.given || !flag.name().starts_with(beginning), flag.name(), why);
 }
 
 std::string Flags::help() const {

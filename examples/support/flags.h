@@ -39,7 +39,8 @@ class Flags {
     add({key_of(name), meaning, &value}, kind_of(&value), "");
   }
   /// Declares a flag for a number from 0 to `most` that may be left out: a flag without a number
-  /// sets the variable to `when_left_out`. --help shows [`kind`] in place of the number.
+  /// sets the variable to `when_left_out`. --help shows [`kind`] in place of the number, and
+  /// `when_left_out` as the default of `kind`.
   void add_optional(const std::string& name, int64_t& value, int64_t when_left_out, double most,
                     const std::string& kind, const std::string& meaning);
   /// Declares a flag for an enum. `names` are the names of its values, in order.
@@ -75,6 +76,9 @@ class Flags {
   /// Returns whether the flag `name` is on the command line. The name of a switch that is on by
   /// default is --no-NAME.
   bool given(const std::string& name) const;
+  /// Throws Error if the command line gives a flag whose name begins with one of `beginnings`. The
+  /// message is the flag's name followed by `why`.
+  void refuse(const std::vector<std::string>& beginnings, const std::string& why) const;
   std::string help() const;
 
   /// Returns the stored flags and their values, for example {"--min-lr", "0.0001"}.
@@ -115,9 +119,10 @@ class Flags {
   static std::string kind_of(const models::Choice&) { return "NAME"; }
   void add(models::Field field, const std::string& kind, const std::string& default_shown);
   bool read_command_line(int argc, char** argv, bool known_only);
-  /// Throws Error if `unread`, the arguments that match no declaration, is not empty. If the first
-  /// unknown flag resembles a known flag, the message suggests that flag.
-  void expect_none(const std::vector<std::string>& unread) const;
+  /// Stores `unread`, the arguments that match no declaration, as the positional arguments. Throws
+  /// Error if one of them is a flag, or if rest() was not called. If the first unknown flag
+  /// resembles a known flag, the message suggests that flag.
+  void take_rest(const std::vector<std::string>& unread) const;
   models::Fields stored() const;
   /// Returns false if the flag was not given or still has `typed_value`, its value on the command
   /// line. Otherwise a file has changed the value: sets `typed_value` again and returns true if the

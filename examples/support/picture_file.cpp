@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "examples/pictures/heat_map.h"
 #include "examples/support/precision.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/core/runtime/error.h"
@@ -31,7 +32,7 @@ ImageBytes with_channels(const std::string& path, ImageBytes image, int64_t chan
     for (int64_t c = 1; c < channels; ++c)
       image.bytes.insert(image.bytes.end(), grey.begin(), grey.end());
   }
-  std::printf("%s: %s\n", path.c_str(),
+  std::printf("%s: %s\n", visible(path, false).c_str(),
               channels == 1 ? "stored in colour but all grey: read as grey"
                             : "grey: read as three equal channels");
   image.channels = channels;
@@ -72,7 +73,7 @@ int read_pictures(int argc, char** argv, Flags& flags, std::string folder,
     pictures.push_back(read_picture(path, reader.size, reader.channels));
   for (size_t i = 0; i < paths.size(); ++i) {
     const Tensor x = models::normalize(pictures[i].unsqueeze(0), stats);
-    std::printf("%s%s", paths[i].c_str(), reader.say(x).c_str());
+    std::printf("%s%s", visible(paths[i], false).c_str(), reader.say(x).c_str());
   }
   return 0;
 }

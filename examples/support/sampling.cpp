@@ -1,6 +1,6 @@
 #include "examples/support/sampling.h"
 
-#include <charconv>
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <sstream>
@@ -18,17 +18,14 @@ std::vector<std::pair<int64_t, double>> parse_bias(const std::string& text) {
   std::vector<std::pair<int64_t, double>> all;
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) {
-    int64_t id = 0;
-    double value = 0;
-    const char* const end = part.data() + part.size();
-    const auto [colon, error] = std::from_chars(part.data(), end, id);
-    const bool separated = error == std::errc() && colon < end && *colon == ':';
-    const auto [last, bad] = separated
-                                 ? std::from_chars(colon + 1, end, value)
-                                 : std::from_chars_result{part.data(), std::errc::invalid_argument};
-    core::check(bad == std::errc() && last == end,
-                "--logit-bias: expected ID:VALUE,ID:VALUE, such as 50256:-inf, got ", shown(text));
-    all.emplace_back(id, value);
+    const size_t colon = std::min(part.find(':'), part.size() - 1);
+    const std::string number = part.substr(colon + 1);
+    const auto id = models::parse_number<int64_t>(part.substr(0, colon));
+    const auto value = number == "-inf" ? -std::numeric_limits<double>::infinity()
+                                        : models::parse_number<double>(number);
+    core::check(id && value, "--logit-bias: expected ID:VALUE,ID:VALUE, such as 50256:-inf, got ",
+                shown(text));
+    all.emplace_back(*id, *value);
   }
   return all;
 }
@@ -42,7 +39,7 @@ Writer load(const std::string& path) {
     return read;
   }
   auto model = models::load_model<models::GPT>(path);
-  auto tokenizer = load_tokenizer_for(path, model.config.vocab);
+  auto tokenizer = tokenizer_of(path, model);
   return {std::move(model), std::move(tokenizer)};
 }
 

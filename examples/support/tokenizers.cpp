@@ -18,7 +18,8 @@ void add_tokenizer_flags(Flags& flags, TokenizerOptions& o) {
   flags.add("--vocab", o.vocab, 1, 1e9, "maximum number of words (word) or of tokens (bpe)");
 }
 
-std::string TokenizerOptions::folder() const {
+std::string TokenizerOptions::folder(const std::string& begins_with) const {
+  if (!begins_with.empty()) return begins_with;
   if (name == "char" || name == "word" || name == "bpe") return "";
   core::check(std::filesystem::exists(name),
               "--tokenizer: expected char, word, bpe or a folder with a tokenizer, got ",
@@ -30,7 +31,7 @@ std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& o,
                                                   const std::string& begins_with,
                                                   const std::string& text,
                                                   const std::vector<std::string>& special) {
-  if (const std::string folder = begins_with.empty() ? o.folder() : begins_with; !folder.empty())
+  if (const std::string folder = o.folder(begins_with); !folder.empty())
     return models::load_tokenizer(folder);
   if (o.name == "char") return std::make_unique<models::CharTokenizer>(text, special);
   if (o.name == "word")

@@ -17,18 +17,18 @@ struct TokenizerOptions {
   /// For bpe: maximum vocabulary size. For word: maximum number of words, without special tokens.
   int64_t vocab = 4096;
 
-  /// Returns "" if `name` is "char", "word" or "bpe", and otherwise `name`, the path of a folder.
-  /// Throws Error if that path does not exist.
-  std::string folder() const;
+  /// Returns `begins_with`, a model's folder, unless it is "". Otherwise returns "" if `name` is
+  /// "char", "word" or "bpe", and else `name`, the path of a folder. Throws Error if that path does
+  /// not exist.
+  std::string folder(const std::string& begins_with = "") const;
 };
 
 /// Declares --tokenizer char|word|bpe|DIR and --vocab.
 void add_tokenizer_flags(Flags& flags, TokenizerOptions& options);
 
-/// Loads the tokenizer from the folder `begins_with` or, if that is empty, from options.folder().
-/// If both are empty, builds a tokenizer of the kind options.name from `text`, with the given
-/// special tokens. Throws Error if the folder does not exist or contains no valid tokenizer, or if
-/// no tokenizer can be built from `text`.
+/// Loads the tokenizer from options.folder(begins_with). If that is "", builds a tokenizer of the
+/// kind options.name from `text`, with the given special tokens. Throws Error if the folder does
+/// not exist or contains no valid tokenizer, or if no tokenizer can be built from `text`.
 std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& options,
                                                   const std::string& begins_with,
                                                   const std::string& text,
@@ -38,6 +38,15 @@ std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& option
 /// tokenizer has another number of tokens; a BPE or WordPiece tokenizer may have fewer, because
 /// models often round their vocabulary size up.
 std::unique_ptr<models::Tokenizer> load_tokenizer_for(const std::string& folder, int64_t vocab);
+
+/// Loads the tokenizer from the folder of `model`, a model of texts. Throws Error as above.
+template <class Model>
+std::unique_ptr<models::Tokenizer> tokenizer_of(const std::string& folder, const Model& model) {
+  if constexpr (requires { model.config.vocab; })
+    return load_tokenizer_for(folder, model.config.vocab);
+  else
+    return load_tokenizer_for(folder, model.config.target_vocab);
+}
 
 /// Returns the vocabulary size for a new Model: that of the tokenizer or, if larger, that of the
 /// model in the folder `begins_with`, whose weights the new Model will load. If `begins_with` is

@@ -10,11 +10,9 @@ enum class Weights { float32, bfloat16, int8, as_stored };
 
 /// Adds the flag --weights.
 inline void add_weights(Flags& flags, Weights& weights) {
-  models::Fields fields;
-  fields.add("weights", weights, {"float32", "bfloat16", "int8", "as-stored"},
-             "dtype of the weights of linear layers and embeddings: bfloat16 takes a half and int8 "
-             "a quarter of the memory, and of the time to generate a token");
-  flags.add(fields);
+  flags.add("--weights", weights, {"float32", "bfloat16", "int8", "as-stored"},
+            "dtype of the weights of linear layers and embeddings: bfloat16 takes a half and int8 "
+            "a quarter of the memory, and of the time to generate a token");
 }
 
 /// Converts all parameters of the model to float32, or the weights of its linear layers and

@@ -71,10 +71,10 @@ std::vector<Tensor> CaptionTask::all_different(Split part, int64_t count) const 
   return batches;
 }
 
-void CaptionTask::check_context(int64_t context) const {
+void CaptionTask::check_context(int64_t context, int64_t unread) const {
   for (const Split part : {Split::train, Split::validation}) {
     const auto n = std::ssize(corpus_.captions(part));
-    const int64_t longest = max(texts(part, arange(n)).lengths).item<int64_t>();
+    const int64_t longest = max(texts(part, arange(n)).lengths).item<int64_t>() - unread;
     core::check(longest <= context, "--context ", context, ": the longest caption has ", longest,
                 " tokens");
   }

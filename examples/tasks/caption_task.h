@@ -34,19 +34,21 @@ class CaptionTask : public ImageTask {
   /// skipped. An incomplete last batch is dropped, unless it is the only batch.
   std::vector<Tensor> all_different(Split part, int64_t count) const;
 
-  /// Returns `config` with `vocab` set to the tokenizer's vocabulary size. Throws Error if a
-  /// caption has more than config.context tokens, counting [START] and [END].
+  /// Returns `config` with `vocab` set to the tokenizer's vocabulary size. `unread` is the number
+  /// of tokens at the end of a caption that config.context does not count: 1 if the model predicts
+  /// [END] but does not read it. Throws Error if a caption has more than config.context other
+  /// tokens, counting [START].
   template <class Config>
-  Config with_words(Config config) const {
+  Config with_words(Config config, int64_t unread = 0) const {
     config.vocab = tokenizer_->vocab_size();
-    check_context(config.context);
+    check_context(config.context, unread);
     return config;
   }
 
   const std::unique_ptr<models::Tokenizer> tokenizer_;
 
  private:
-  void check_context(int64_t context) const;
+  void check_context(int64_t context, int64_t unread) const;
 };
 
 }  // namespace gradus

@@ -54,9 +54,12 @@ ChatCorpus::ChatCorpus(const CorpusOptions& options, const std::string& begins_w
     for (const Conversation& chat : *chats)
       for (const models::Message& message : chat) text += message.content + '\n';
   tokenizer_ = make_tokenizer(o_.tokenizer, begins_with, text);
-  form_ = form.empty() ? &models::find_chat_template(
-                             begins_with.empty() ? o_.tokenizer.folder() : begins_with, *tokenizer_)
+  const std::string folder = o_.tokenizer.folder(begins_with);
+  form_ = form.empty() ? &models::find_chat_template(folder, *tokenizer_)
                        : &models::chat_template(form);
+  core::check(form_->name != "plain" || !tokenizer_->encode(form_->assistant.after).empty(),
+              o_.data, ": an empty line ends each answer, and the tokenizer drops line breaks: ",
+              "expected --tokenizer char or bpe");
   id_ += ' ' + form_->name;
   train_ = data_of(o_.data, train, *tokenizer_, *form_, context);
   const std::string& held_out = o_.val_data.empty() ? o_.data : o_.val_data;

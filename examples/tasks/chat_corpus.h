@@ -22,8 +22,8 @@ class ChatCorpus : public TokenSource {
   /// from options.tokenizer.folder(). If both are "", builds the tokenizer from the text of all
   /// conversations. `form` is the name of a chat template; if it is "", models::find_chat_template
   /// chooses one. Throws Error if options.on_disk is true, if a file is missing or malformed, if
-  /// the tokenizer rejects a text, or if a split has no conversation with an answer that fits the
-  /// context.
+  /// the tokenizer rejects a text or drops the line breaks that end answers, or if a split has no
+  /// conversation with an answer that fits the context.
   ChatCorpus(const CorpusOptions& options, const std::string& begins_with, const std::string& form,
              int64_t context);
 

@@ -217,7 +217,7 @@ Corpus::Corpus(const CorpusOptions& options, const std::string& begins_with,
   if (!o_.val_data.empty()) texts.emplace_back(o_.val_data, o_.on_disk);
   core::check(texts[0].size > 0, texts[0].name, ": the text is empty");
   for (const Text& text : texts) text_bytes_ += text.size;
-  if (!begins_with.empty() || !o_.tokenizer.folder().empty())
+  if (!o_.tokenizer.folder(begins_with).empty())
     tokenizer_ = make_tokenizer(o_.tokenizer, begins_with, "");
   const std::vector<Range> ranges = cut(texts);
   if (!tokenizer_)

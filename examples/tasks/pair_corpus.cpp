@@ -17,16 +17,22 @@ namespace gradus {
 using models::DenoisingData, models::PairData, models::TextPair;
 
 void add_pair_corpus_flags(Flags& flags, PairCorpusOptions& o) {
-  models::Fields data;
-  data.add("data", o.data, {"dates", "reversal", "addition", "denoise"},
-           "built-in task (denoise: from --text)");
-  flags.add(data);
+  flags.add("--data", o.data, {"dates", "reversal", "addition", "denoise"},
+            "built-in task (denoise: from --text)");
   flags.add("--pairs", o.pairs, "FILE", "UTF-8 lines: source, tab, target", "those of --data");
   flags.add("--skip-bad", o.skip_bad, "skip and count malformed lines of --pairs");
   flags.add("--text", o.text, "FILE", "UTF-8 text for --data denoise", name_of_text(""));
   flags.added_later({"--text"});
   flags.add("--count", o.count, 10, 1e6, "number of pairs to generate");
   add_tokenizer_flags(flags, o.tokenizer);
+}
+
+void check_pair_corpus_flags(const Flags& flags, const PairCorpusOptions& o) {
+  if (o.data == PairTask::denoise)
+    return flags.refuse({"--pairs", "--skip-bad", "--count"}, " has no effect with --data denoise");
+  flags.refuse({"--text"}, " has no effect without --data denoise");
+  if (o.pairs.empty()) return flags.refuse({"--skip-bad"}, " has no effect without --pairs");
+  flags.refuse({"--data", "--count"}, " has no effect with --pairs");
 }
 
 namespace {
@@ -51,11 +57,7 @@ std::vector<TextPair> make_or_read_pairs(const PairCorpusOptions& o, uint64_t se
 }
 
 PairText read_pair_text(const PairCorpusOptions& o, uint64_t seed) {
-  if (o.data == PairTask::denoise) {
-    core::check(o.pairs.empty(), "--data denoise takes --text, not --pairs");
-    return {{}, read_text(o.text)};
-  }
-  core::check(o.text.empty(), "--text: expected only with --data denoise");
+  if (o.data == PairTask::denoise) return {{}, read_text(o.text)};
   PairText read{make_or_read_pairs(o, seed), ""};
   for (const auto& [x, y] : read.pairs) read.text += x + '\n' + y + '\n';
   return read;

@@ -175,11 +175,9 @@ double stored_number(const Metadata& metadata, const std::string& key, const std
 }
 
 double stored_seconds(const Metadata& metadata, const std::string& key, const std::string& where) {
-  const std::string& text = stored_text(metadata, key, where);
-  const auto seconds = models::parse_number<double>(text);
-  core::check(seconds && *seconds >= 0, where, ": expected seconds for \"", key, "\", got ",
-              shown(text));
-  return *seconds;
+  const double seconds = stored_number(metadata, key, where);
+  core::check(seconds >= 0, where, ": expected seconds for \"", key, "\", got ", seconds);
+  return seconds;
 }
 
 }  // namespace gradus

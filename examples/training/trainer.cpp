@@ -112,6 +112,7 @@ double Trainer::step() {
 /// part of them.
 std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::string& what,
                                     Progress& progress, bool may_stop) const {
+  core::check(evaluation.batches > 0, "Trainer: nothing to evaluate for the ", what);
   const NoGrad no_grad;
   const EvalMode eval;
   const KeepRandomState random;
@@ -124,8 +125,7 @@ std::optional<Score> Trainer::score(const Evaluation& evaluation, const std::str
     progress.part(what, i + 1, evaluation.batches);
   }
   const std::vector<Score> all = ranks_.gather_scores(own, complete, evaluation.batches, what);
-  if (all.empty()) return {};
-  return mean_score(all);
+  return all.empty() ? std::optional<Score>() : mean_score(all);
 }
 
 /// Calls f(), which writes into the run's folder. Its errors (a full disk, a missing folder) then

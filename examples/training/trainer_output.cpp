@@ -27,10 +27,10 @@ void Trainer::print_opening() const {
   std::fputs(out.str().c_str(), stdout);
 }
 
-/// Seconds that the remaining evaluations will take, including that of the whole validation part.
+/// Seconds that the remaining evaluations will take, including that of the whole validation part
+/// and one that is due after the present step.
 double Trainer::seconds_besides_steps() const {
-  const int64_t every = o_.eval_every;
-  const int64_t estimates = step_ < o_.steps ? (o_.steps - 1) / every - step_ / every + 1 : 0;
+  const int64_t estimates = (o_.steps - 1) / o_.eval_every - (step_ - 1) / o_.eval_every + 1;
   const double whole = validation_examples_ / estimate_examples_;
   return estimate_seconds_ * (static_cast<double>(estimates) + whole);
 }

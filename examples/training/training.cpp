@@ -1,6 +1,7 @@
 #include "examples/training/training.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -39,19 +40,21 @@ std::unique_ptr<optim::Optimizer> Task::make_optimizer(const TrainOptions& o) {
                                 .adamw = adamw});
 }
 
-double Task::learning_rate(const TrainOptions& o, int64_t step) const {
+namespace {
+/// The schedule of --stable. A warmup that is longer than the steps before the decay is shortened.
+optim::schedule::StableDecayOptions stable_decay(const TrainOptions& o) {
   const int64_t end = o.decay_steps > 0 ? o.decay_steps : o.steps;
-  if (o.stable > 0) {
-    const double falling = (1 - o.stable) * static_cast<double>(end);
-    const int64_t decay = std::clamp(static_cast<int64_t>(falling), int64_t{1}, end);
-    return optim::schedule::warmup_stable_decay(step, {.lr = o.lr,
-                                                       .min_lr = o.min_lr,
-                                                       .warmup = std::min(o.warmup, end - decay),
-                                                       .decay = decay,
-                                                       .steps = end});
-  }
+  const int64_t falling = std::llround((1 - o.stable) * static_cast<double>(end)),
+                decay = std::max<int64_t>(falling, 1), warmup = std::min(o.warmup, end - decay);
+  return {.lr = o.lr, .min_lr = o.min_lr, .warmup = warmup, .decay = decay, .steps = end};
+}
+}  // namespace
+
+double Task::learning_rate(const TrainOptions& o, int64_t step) const {
+  if (o.stable > 0) return optim::schedule::warmup_stable_decay(step, stable_decay(o));
+  const int64_t end = std::max(o.decay_steps > 0 ? o.decay_steps : o.steps, o.warmup);
   return optim::schedule::cosine(
-      step, {.lr = o.lr, .min_lr = o.min_lr, .warmup = o.warmup, .steps = std::max(end, o.warmup)});
+      step, {.lr = o.lr, .min_lr = o.min_lr, .warmup = o.warmup, .steps = end});
 }
 
 Evaluation classification(std::function<Tensor(const Tensor&)> logits, Tensor x, Tensor y) {
@@ -70,11 +73,10 @@ Evaluation classification(std::function<Tensor(const Tensor&)> logits, Tensor x,
 Score mean_score(const std::vector<Score>& batches) {
   Score all{.loss = 0, .examples = 0, .more = {}};
   for (const Score& batch : batches) {
-    all.loss += batch.loss * batch.examples;
+    if (batch.examples > 0) all.loss += batch.loss * batch.examples;
     all.examples += batch.examples;
     for (const NamedMean& mean : batch.more) {
-      auto sum = std::find_if(all.more.begin(), all.more.end(),
-                              [&](const NamedMean& m) { return m.name == mean.name; });
+      auto sum = std::ranges::find(all.more, mean.name, &NamedMean::name);
       if (sum == all.more.end()) sum = all.more.insert(sum, {mean.name, 0, 0});
       if (mean.examples > 0) sum->value += mean.value * mean.examples;
       sum->examples += mean.examples;
@@ -198,12 +200,21 @@ void check_options(const TrainOptions& o) {
   }
 }
 
-/// Checks the options that may come from a checkpoint or from another model's folder.
-void check_schedule(const TrainOptions& o, const Flags& flags) {
+/// Checks the options that may come from a checkpoint or from another model's folder. Throws Error
+/// on flags that have no effect.
+void check_together(const TrainOptions& o, const Flags& flags) {
+  if (!o.init_from.empty())
+    flags.refuse({"--tokenizer", "--vocab"}, ": --init-from uses its folder's tokenizer");
+  for (const auto& [name, value] : flags.stored_values())
+    if (name == "--tokenizer" && value != "word" && value != "bpe")
+      flags.refuse({"--vocab"}, " has no effect with --tokenizer " + value);
   const char* whose = flags.given("--min-lr") ? "" : " of the checkpoint";
   core::check(o.min_lr <= o.lr, "--min-lr ", o.min_lr, whose, " is above --lr ", o.lr);
   core::check(o.decay_steps == 0 || o.decay_steps >= o.warmup, "--decay-steps ", o.decay_steps,
               " is below --warmup ", o.warmup);
+  if (o.optimizer == OptimizerKind::adamw)
+    return flags.refuse({"--muon-", "--no-muon-"}, " has no effect with --optimizer adamw");
+  core::check(o.lr > 0, "--lr: expected a number above 0 with --optimizer muon, got ", o.lr);
 }
 
 /// All files that a run may write into its folder.
@@ -218,13 +229,6 @@ std::vector<std::string> run_files() {
                               "painted", "embeddings", "similarity", "pictures"})
     for (const char* kind : {".png", ".csv"}) files.push_back(std::string(picture) + kind);
   return files;
-}
-
-std::vector<std::string> may_change_on_resume(const TrainProgram& program) {
-  std::vector<std::string> flags = program.data_flags;
-  flags.insert(flags.end(), {"--steps", "--patience", "--lr", "--min-lr", "--muon-lr", "--warmup",
-                             "--decay-steps", "--stable"});
-  return flags;
 }
 
 /// Throws Error if one of the data flags names no file or folder, or one that does not exist.
@@ -251,21 +255,17 @@ void expect_no_run(RunFolder& folder, const Flags& flags, const std::vector<std:
   }
 }
 
-/// Prints what a resumed run changes, and whether the learning rate rises for longer than the run
-/// lasts.
+/// Prints what a resumed run changes, and whether the warmup is longer than the run or than the
+/// steps before --stable's decay.
 void print_notes(const std::vector<std::string>& changes, const TrainOptions& o) {
   for (const std::string& change : changes) std::printf("changed %s\n", change.c_str());
-  if (o.warmup > o.steps)
-    std::printf("--warmup %lld is longer than --steps %lld: the learning rate %s\n",
-                static_cast<long long>(o.warmup), static_cast<long long>(o.steps),
-                o.stable > 0 ? "rises faster" : "does not reach its peak");
-}
-
-/// Throws Error unless the ranks can divide a step's batches among themselves.
-void check_shares(const TrainOptions& o) {
-  core::check(o.accumulate % o.ranks == 0, "--accumulate ", o.accumulate,
-              ": that many batches per step cannot be divided among ", o.ranks,
-              " ranks; expected a multiple of ", o.ranks);
+  const int64_t rising = o.stable > 0 ? stable_decay(o).warmup : o.warmup;
+  const bool too_short = rising > o.steps;
+  if (too_short || rising < o.warmup)
+    std::printf("--warmup %lld is longer than %s %lld: the learning rate %s\n",
+                static_cast<long long>(o.warmup), too_short ? "--steps" : "--stable's share,",
+                static_cast<long long>(too_short ? o.steps : rising),
+                too_short ? "does not reach its peak" : "rises faster");
 }
 
 /// Throws Error, naming the rank, unless all ranks run the same training.
@@ -276,18 +276,26 @@ void expect_same_run(const Ranks& ranks, const Flags& flags, const TrainProgram&
   for (const auto& [name, value] : flags.stored_values())
     if (std::ranges::find(program.data_flags, name) == program.data_flags.end())
       values.emplace_back(name, value);
-  std::string step = "none";
-  if (checkpoint) step = checkpoint->metadata().at("step");
-  values.emplace_back("the checkpoint's step", step);
+  values.emplace_back("the checkpoint's step",
+                      checkpoint ? checkpoint->metadata().at("step") : "none");
   ranks.expect_same(values);
 }
 
-int evaluate(Task& task, const TrainOptions& o, const std::string& options, RunFolder& folder,
-             const Ranks& ranks, const std::optional<models::Checkpoint>& checkpoint) {
-  Trainer trainer(task, o, options, folder, ranks);
-  if (checkpoint) trainer.resume(*checkpoint);
-  catch_interrupts();
-  return trainer.evaluate() ? 0 : 130;
+/// Loads the weights of --init-from. With --eval-only, throws Error if the folder lacks layers;
+/// otherwise these stay newly initialised, and a note names them.
+void load_initial_weights(const TrainOptions& o, nn::Module& model) {
+  try {
+    models::load_weights(o.init_from, model);
+  } catch (const Error& e) {
+    if (o.eval_only) throw;
+    models::load_weights(o.init_from, model, {.new_heads = true});
+    std::printf("%s\n  these layers are newly initialised\n", e.what());
+  }
+  for (const auto& [name, p] : model.named_parameters())
+    core::check(o.eval_only || is_floating(p.dtype()), "--init-from: ", o.init_from, ": '", name,
+                "' is ", p.dtype(),
+                ", which cannot be trained; convert --weights float32 can help");
+  model.to(float32);  // the file may have another dtype
 }
 
 /// Sets what the ranks share, and the folder's lock on rank 0, which alone writes results.
@@ -312,32 +320,34 @@ int run(const Ranks& ranks, Flags& flags, TrainOptions& o, const TrainProgram& p
     checkpoint.emplace(folder.load_checkpoint(note));
     if (!note.empty()) std::printf("%s\n  using the previous checkpoint instead\n", note.c_str());
     if (!stored_kind(o).empty()) models::expect_kind(o.out, program.kind);
-    changes = flags.restore(stored_text(checkpoint->metadata(), "options", where), where,
-                            may_change_on_resume(program));
+    std::vector<std::string> may_change = program.data_flags;
+    may_change.insert(may_change.end(), {"--steps", "--patience", "--lr", "--min-lr", "--muon-lr",
+                                         "--warmup", "--decay-steps", "--stable"});
+    changes =
+        flags.restore(stored_text(checkpoint->metadata(), "options", where), where, may_change);
   } else if (!o.overwrite && !o.eval_only && ranks.is_first()) {
     expect_no_run(folder, flags, program.data_flags);
   }
   if (!o.init_from.empty())
     flags.adopt([&] { models::read_config(o.init_from, program.kind, program.config); },
                 models::config_path(o.init_from), {"--dropout"});
-  check_schedule(o, flags);
+  check_together(o, flags);
   const PrecisionScope precision(o.precision);
   manual_seed(o.seed);
   const std::unique_ptr<Task> task = program.make_task();
-  if (!o.init_from.empty()) {
-    models::load_weights(o.init_from, task->model(), {.new_heads = true});
-    for (const auto& [name, p] : task->model().named_parameters())
-      core::check(is_floating(p.dtype()), "--init-from: ", o.init_from, ": '", name, "' is ",
-                  p.dtype(), ", which cannot be trained; convert --weights float32 can help");
-    task->model().to(float32);  // the file may have another dtype
-  }
+  if (!o.init_from.empty()) load_initial_weights(o, task->model());
   task->begin();
   if (ranks.several()) expect_same_run(ranks, flags, program, task->info(), checkpoint);
-  check_shares(o);
-  if (o.eval_only) return evaluate(*task, o, flags.to_json(), folder, ranks, checkpoint);
+  core::check(o.accumulate % o.ranks == 0, "--accumulate ", o.accumulate,
+              ": that many batches per step cannot be divided among ", o.ranks,
+              " ranks; expected a multiple of ", o.ranks);
   Trainer trainer(*task, o, flags.to_json(), folder, ranks);
   if (checkpoint) trainer.resume(*checkpoint);
   checkpoint.reset();
+  if (o.eval_only) {
+    catch_interrupts();
+    return trainer.evaluate() ? 0 : 130;
+  }
   if (ranks.is_first()) {
     folder.make();
     if (!o.resume && !o.overwrite) folder.expect_no_run();  // another process may have begun a run

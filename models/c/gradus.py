@@ -105,6 +105,21 @@ def _made(name, *arguments):
     return out.value
 
 
+def _whole(value, kind=c_int64):
+    """Returns the integer `value`. Raises OverflowError if the C type `kind` does not hold it, where
+    ctypes would pass its low bits."""
+    if kind(value).value != value:
+        bits = 8 * ctypes.sizeof(kind)
+        least = min(kind(1 << (bits - 1)).value, 0)
+        raise OverflowError(f"gradus: expected a number from {least} to {least + (1 << bits) - 1}, got {value}")
+    return value
+
+
+def _wholes(values):
+    """Returns the integers as a C array of int64. Raises OverflowError if one does not fit."""
+    return (c_int64 * len(values))(*map(_whole, values))
+
+
 class _Handle:
     """Owns a handle of the library, and frees it when this object is deleted."""
     _free = None
@@ -213,7 +228,7 @@ class Tensor(_Handle):
     def reshape(self, *shape):
         """Returns a tensor with the same elements in another shape. The two may share memory. One
         size may be -1: it is computed from the others."""
-        return Tensor._of(_made("tensor_reshape", self._handle, (c_int64 * len(shape))(*shape), len(shape)))
+        return Tensor._of(_made("tensor_reshape", self._handle, _wholes(shape), len(shape)))
 
     def requires_grad_(self, on=True):
         """Sets whether backward() computes the gradient of this tensor. Returns this tensor."""
@@ -276,6 +291,24 @@ def mse_loss(x, target):
     return op("mse_loss", x, target)
 
 
+_running = {}  # for the callback of each generate() that runs, the exceptions that it raised
+
+
+def _keep_interrupt(info):
+    """Keeps a KeyboardInterrupt that came as a callback of generate() was entered, before its try,
+    with the exceptions of this callback. Leaves all other exceptions to the hook that was there."""
+    frame = info.exc_traceback.tb_frame if info.exc_traceback else None  # from Python 3.13 on object is None
+    for take, raised in list(_running.items()):
+        if info.object is take or (frame and frame.f_locals.get("raised") is raised):
+            raised.append(info.exc_value)
+            return
+    _hook_before(info)
+
+
+# Never restored: generate() may run in several threads, and end in any order.
+_hook_before, sys.unraisablehook = sys.unraisablehook, _keep_interrupt
+
+
 class Module(_Handle):
     """A model that load() or Sequential() made. model(x) returns its output for x. Dropout is
     active unless eval_mode() is on."""
@@ -315,41 +348,34 @@ class Module(_Handle):
 
     def generate(self, prompt, on_token=None, **options):
         """Continues the prompt, a list of token ids, and returns the new ids. Calls on_token(id)
-        with each new id; if on_token returns True, the text ends. If on_token raises an exception,
-        also a KeyboardInterrupt, the text ends and generate() raises this exception. The options
-        tokens, temperature, top_k, top_p, seed, vocab and stop_token are those of
+        with each new id; if on_token returns a true value, the text ends. If on_token raises an
+        exception, also a KeyboardInterrupt, the text ends and generate() raises this exception. The
+        options tokens, temperature, top_k, top_p, seed, vocab and stop_token are those of
         gradus_generate_options in gradus/models/c/gradus.h."""
         settings, ids, raised = _GenerateOptions(), [], []
+        kinds = dict(_GenerateOptions._fields_)
         _call("generate_defaults", settings)
         for name, value in options.items():
-            if name not in dict(_GenerateOptions._fields_):
+            if name not in kinds:
                 raise TypeError(f"generate: unknown option {name!r}")
-            setattr(settings, name, value)
+            setattr(settings, name, value if kinds[name] is c_double else _whole(value, kinds[name]))
 
         def take(_, token):
             try:
                 if raised:
                     return 1
                 ids.append(token)
-                return on_token is not None and on_token(token) is True
+                return on_token is not None and bool(on_token(token))
             except BaseException as error:
                 raised.append(error)
                 return 1
 
-        def unraisable(info):  # KeyboardInterrupt may come as `take` is entered, before its try
-            frame = info.exc_traceback.tb_frame if info.exc_traceback else None  # from Python 3.13 on object is None
-            if info.object is take or (frame and frame.f_code is take.__code__):
-                raised.append(info.exc_value)
-            else:
-                before(info)
-
-        prompt = list(prompt)
-        before, sys.unraisablehook = sys.unraisablehook, unraisable
+        prompt = _wholes(list(prompt))
+        _running[take] = raised
         try:
-            _call("generate", self._handle, (c_int64 * len(prompt))(*prompt), len(prompt), settings,
-                  _token_type(take), None)
+            _call("generate", self._handle, prompt, len(prompt), settings, _token_type(take), None)
         finally:
-            sys.unraisablehook = before
+            del _running[take]
         if raised:
             raise raised[0]
         return ids
@@ -419,7 +445,7 @@ class Tokenizer(_Handle):
 
     def decode(self, ids):
         """Returns the text of token ids. Bytes that are not UTF-8 become U+FFFD."""
-        given, size = (c_int64 * len(ids))(*ids), c_int64()
+        given, size = _wholes(ids), c_int64()
         _call("tokenizer_decode", self._handle, given, len(ids), None, 0, size)
         text = ctypes.create_string_buffer(size.value + 1)
         _call("tokenizer_decode", self._handle, given, len(ids), text, size.value, size)
@@ -428,12 +454,13 @@ class Tokenizer(_Handle):
 
 def set_threads(n):
     """Sets the number of threads that ops use, 1 to 1024."""
-    _call("set_threads", n)
+    _call("set_threads", _whole(n, c_int))
 
 
 def seed(number):
-    """Seeds this thread's random number generator, which draws initial weights and dropout."""
-    _call("seed", number)
+    """Seeds this thread's random number generator, which draws initial weights and dropout, with 0
+    to 2^64 - 1."""
+    _call("seed", _whole(number, c_uint64))
 
 
 @contextlib.contextmanager

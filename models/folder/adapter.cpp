@@ -37,7 +37,8 @@ double number_in(const std::string& path, const json& config, const char* key, d
   return found->get<double>();
 }
 
-/// Throws Error if the configuration asks for anything else than the plain form.
+/// Throws Error if the configuration asks for anything else than the plain form. Which layers have
+/// updates (target_modules, layers_to_transform, ...) follows from the tensors' names.
 void check_plain(const std::string& path, const json& config) {
   const std::map<std::string, json> plain{{"peft_type", "LORA"},
                                           {"bias", "none"},
@@ -45,8 +46,7 @@ void check_plain(const std::string& path, const json& config) {
                                           {"use_rslora", false},
                                           {"modules_to_save", json()},
                                           {"lora_bias", false},
-                                          {"alora_invocation_tokens", json()},
-                                          {"layers_to_transform", json()}};
+                                          {"alora_invocation_tokens", json()}};
   for (const auto& [key, value] : plain) {
     const json given = config.value(key, value);
     check(given == value || given.is_null(), path, ": ", key, ": expected ", shown(value), ", got ",
@@ -82,7 +82,7 @@ struct AdapterConfig {
   std::string path;
   json values;
   ordered_json patterns;  // the same values in the file's order
-  double rank, alpha, dropout;
+  double rank, alpha, dropout = 0;
 
   explicit AdapterConfig(const std::string& dir)
       : path(config_file(dir)),
@@ -92,8 +92,8 @@ struct AdapterConfig {
     rank = number_in(path, values, "r", 1, 1e6);
     check(rank == std::floor(rank), path, ": r: expected a whole number, got ", rank);
     alpha = number_in(path, values, "lora_alpha", 1e-30, 1e36);
-    dropout =
-        values.contains("lora_dropout") ? number_in(path, values, "lora_dropout", 0, 0.999999) : 0;
+    if (!values.value("lora_dropout", json()).is_null())
+      dropout = number_in(path, values, "lora_dropout", 0, 0.999999);
   }
 };
 

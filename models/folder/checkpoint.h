@@ -34,8 +34,9 @@ class Checkpoint {
   /// Returns the metadata passed to save_checkpoint(), and the random state as the entry "random".
   const std::map<std::string, std::string>& metadata() const { return file_.metadata; }
   /// Restores the model, the optimiser, the weight average if it is not null, and the random state
-  /// of the calling thread. If something does not fit, changes nothing and throws Error, which
-  /// names the file and what does not fit.
+  /// of the calling thread. If `average` is null, ignores an average in the file. If something does
+  /// not fit, changes nothing and throws Error, which names the file and what does not fit. Also
+  /// throws Error, with nothing changed, while a WeightAverage::Applied of `average` exists.
   void restore(nn::Module& model, optim::Optimizer& optimizer,
                optim::WeightAverage* average = nullptr) const;
 

@@ -38,6 +38,8 @@ void add_fewer_steps_fields(Fields& fields, GPTConfig& c) {
 }  // namespace
 
 Fields GPT::fields(GPTConfig& c) {
+  // add() takes the initial values, for files that lack a field, from c: from the defaults here.
+  const GPTConfig given = std::exchange(c, {});
   Fields fields;
   fields.add("vocab", c.vocab, 1, 1e9, "vocabulary size");
   fields.add("context", c.context, 1, 1e6, "maximum number of tokens");
@@ -69,6 +71,7 @@ Fields GPT::fields(GPTConfig& c) {
       .optional = true;
   add_fewer_steps_fields(fields, c);
   fields.renamed("activation", "gelu", {{"erf", "gelu"}, {"tanh", "gelu_tanh"}});
+  c = given;
   return fields;
 }
 

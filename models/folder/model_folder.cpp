@@ -12,6 +12,7 @@
 #include "gradus/models/folder/folder_files.h"
 #include "gradus/models/folder/hugging_face/config.h"
 #include "gradus/models/folder/hugging_face/weights.h"
+#include "gradus/nn/finetune/lora.h"
 #include "gradus/nn/init.h"
 #include "gradus/nn/loading.h"
 
@@ -48,6 +49,8 @@ decltype(auto) naming(const std::string& path, F&& f) {
 
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const nn::Module& model) {
+  check(nn::lora_updates(model).empty(), "save_model: the model has low-rank updates: call ",
+        "merge_lora first, or save_adapter instead");
   save_model_files(dir, std::move(kind), config, model.state_dict());
 }
 

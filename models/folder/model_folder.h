@@ -34,7 +34,8 @@ std::string tokenizer_path(const std::string& dir);
 ///@}
 
 /// Writes the weights and the configuration of a model of the given kind to the folder `dir`.
-/// Creates the folder if needed.
+/// Creates the folder if needed. Throws Error, with nothing written, if the model has low-rank
+/// updates.
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const nn::Module& model);
 /// Writes the weights in `state`, a model's state dict, and the configuration of a model of the
@@ -65,12 +66,13 @@ struct LoadOptions {
 };
 /// Creates a module by calling make(), and loads the weights in the folder `dir` into it. The
 /// module gets the dtype of the weights, or float32 if they are F16 or BF16. make() runs no
-/// initialisers (see Module::param). Throws Error, naming the file, if the weights do not fit the
-/// module.
+/// initialisers (see Module::param). Throws Error, naming the file, if the weights are missing or
+/// damaged, or do not fit the module.
 ///
-/// A damaged configuration must not allocate much memory. Therefore also throws Error if the
-/// module's parameters would have more than 65/64 times as many elements as the weights file. For a
-/// Hugging Face folder the limit is twice as many plus a million.
+/// So that a damaged configuration does not allocate much memory for parameters, also throws Error
+/// if the module's parameters would have more than 65/64 times as many elements as the weights
+/// file. For a Hugging Face folder the limit is twice as many plus a million. Buffers, such as
+/// tables of positions, are not counted.
 void load_weights(const std::string& dir, const std::function<nn::Module&()>& make,
                   const LoadOptions& options = {});
 
@@ -90,7 +92,8 @@ typename M::Config load_config(const std::string& dir) {
 }
 
 /// Writes the model and, if `tokenizer` is not null, the tokenizer to the folder `dir`. Creates the
-/// folder if needed.
+/// folder if needed. Throws Error, with nothing written, if the model has low-rank updates: call
+/// nn::merge_lora() first, or save_adapter() instead.
 template <class M>
 void save_model(const std::string& dir, const M& model, const Tokenizer* tokenizer = nullptr) {
   typename M::Config config = model.config;

@@ -76,7 +76,7 @@ TextInfo load_hugging_face_text(const std::string& dir, const HuggingFaceConfig&
 std::string text_info_path(const std::string& dir) { return in_folder(dir, "text.json"); }
 
 void save_text_info(const std::string& dir, const TextInfo& info) {
-  if (info == TextInfo()) return;
+  if (info == TextInfo() && !file_exists(text_info_path(dir))) return;
   ordered_json file = ordered_json::object();
   if (!info.class_names.empty()) file[classes_key] = info.class_names;
   for (const auto& [key, ids] : info.token_ids) file[key] = ids;

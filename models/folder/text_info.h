@@ -16,14 +16,18 @@ struct TextInfo {
   /// "bos_token", "eos_token", "unk_token" and "pad_token": names of the tokenizer's special
   /// tokens.
   std::map<std::string, std::string> token_names = {};
-  std::string chat_template = "";  ///< in Jinja; see find_chat_template() in chat_template.h
+  /// In Jinja, or the name of a template, see match_chat_template() in chat_template.h. Other
+  /// programs' files never hold a name.
+  std::string chat_template = "";
+  /// Returns whether chat_template is in Jinja, that is, has an expression or a statement.
+  bool has_jinja() const { return chat_template.find('{') != std::string::npos; }
   bool operator==(const TextInfo&) const = default;
 };
 
 /// Returns the path of DIR/text.json.
 std::string text_info_path(const std::string& dir);
-/// Writes text.json into an existing model folder. Does nothing if `info` is empty. Throws Error on
-/// failure.
+/// Writes text.json into an existing model folder. Creates no file if `info` is empty, but empties
+/// an existing one. Throws Error on failure.
 void save_text_info(const std::string& dir, const TextInfo& info);
 /// Returns the TextInfo of a folder, read from text.json or from the files of a Hugging Face
 /// folder. It is empty if the folder has no such files. A null entry counts as missing. So do the

@@ -10,6 +10,11 @@ GPTDecoder::GPTDecoder(const GPT& model, int64_t rows) : model_(&model) {
     layers_.push_back(block.attn.make_cache(rows, capacity()));
 }
 
+const std::vector<int64_t>& GPTDecoder::lengths() const {
+  check(!layers_.empty(), "GPT: this decoder was moved from");
+  return layers_.front().lengths();
+}
+
 Tensor GPTDecoder::next_logits(const Tensor& ids) {
   check(!grad_enabled(), "GPT: gradients do not flow through a cache; use it under NoGrad");
   check(ids.rank() == 2 && ids.size(0) == std::ssize(lengths()), "GPT: expected ids of ",
@@ -29,6 +34,7 @@ void GPTDecoder::reorder(const Tensor& rows) {
 
 void GPTDecoder::add_row(const GPTDecoder& other) {
   check(other.model_ == model_, "GPT: expected a decoder of the same model");
+  check(!layers_.empty() && !other.layers_.empty(), "GPT: a decoder was moved from");
   for (size_t i = 0; i < layers_.size(); ++i) layers_[i].add_row(other.layers_[i]);
 }
 

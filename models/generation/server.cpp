@@ -19,13 +19,25 @@ int64_t Server::add(const std::vector<int64_t>& prompt, const GenerateOptions& o
   return next_++;
 }
 
+/// Samples a token for a request. Returns whether its text continues. If sampling throws, removes
+/// the request and keeps the first exception, which step() throws at its end.
+bool Server::sample(int64_t request, const Tensor& logits) {
+  try {
+    texts_.at(request).add(logits);
+    return !finished(request);
+  } catch (...) {
+    if (!failure_) failure_ = std::current_exception();
+    texts_.erase(request);
+    return false;
+  }
+}
+
 /// Samples a token after reading the last `tokens` of a request. The request takes a row unless its
 /// text has ended.
 void Server::read(int64_t request, int64_t tokens) {
-  internal::Continuation& text = texts_.at(request);
   single_.clear();
-  text.add(single_.next_logits(text.last(tokens))[0]);
-  if (!text.running()) return;
+  const Tensor logits = single_.next_logits(texts_.at(request).last(tokens));
+  if (!sample(request, logits[0])) return;
   decoder_.add_row(single_);
   rows_.push_back(request);
 }
@@ -39,31 +51,26 @@ void Server::leave(size_t row) {
 bool Server::step() {
   const NoGrad no_grad;
   const EvalMode eval;
-  if (!rows_.empty()) {
-    // A text that fills its row is read again from half of it, as generate() does.
-    std::vector<int64_t> full;
-    for (size_t row = rows_.size(); row-- > 0;)
-      if (decoder_.lengths()[row] == decoder_.capacity()) {
-        full.push_back(rows_[row]);
-        leave(row);
-      }
-    std::vector<Tensor> ids;
-    for (const int64_t request : rows_) ids.push_back(texts_.at(request).last(1));
-    if (!ids.empty()) {
-      const Tensor logits = decoder_.next_logits(cat(ids, 0));
-      for (size_t row = rows_.size(); row-- > 0;) {
-        internal::Continuation& text = texts_.at(rows_[row]);
-        text.add(logits[static_cast<int64_t>(row)]);
-        if (!text.running()) leave(row);
-      }
+  // A text that fills its row is read again from half of it, as generate() does.
+  std::vector<int64_t> full;
+  for (size_t row = rows_.size(); row-- > 0;)
+    if (decoder_.lengths()[row] == decoder_.capacity()) {
+      full.push_back(rows_[row]);
+      leave(row);
     }
-    for (const int64_t request : full) read(request, std::max<int64_t>(decoder_.capacity() / 2, 1));
+  std::vector<Tensor> ids;
+  for (const int64_t request : rows_) ids.push_back(texts_.at(request).last(1));
+  if (!ids.empty()) {
+    const Tensor logits = decoder_.next_logits(cat(ids, 0));
+    for (size_t row = rows_.size(); row-- > 0;)
+      if (!sample(rows_[row], logits[static_cast<int64_t>(row)])) leave(row);
   }
+  for (const int64_t request : full) read(request, std::max<int64_t>(decoder_.capacity() / 2, 1));
   while (!waiting_.empty() && running() < capacity_) {
-    const int64_t request = waiting_.front();
+    read(waiting_.front(), decoder_.capacity());
     waiting_.erase(waiting_.begin());
-    read(request, decoder_.capacity());
   }
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   return !rows_.empty() || !waiting_.empty();
 }
 
@@ -97,12 +104,10 @@ std::vector<std::vector<int64_t>> generate_all(const GPT& model,
   check(prompts.size() == options.size(), "generate_all: expected one of options per prompt, got ",
         options.size(), " for ", prompts.size());
   Server server(model, rows);
-  std::vector<int64_t> requests;
-  for (size_t i = 0; i < prompts.size(); ++i)
-    requests.push_back(server.add(prompts[i], options[i]));
+  for (size_t i = 0; i < prompts.size(); ++i) server.add(prompts[i], options[i]);
   while (server.step()) continue;
   std::vector<std::vector<int64_t>> texts;
-  for (const int64_t request : requests) texts.push_back(server.take(request));
+  for (int64_t i = 0; i < std::ssize(prompts); ++i) texts.push_back(server.take(i));
   return texts;
 }
 

@@ -3,6 +3,7 @@
 // texts, not once per text. Only prompts, and texts that have reached the model's context, are read
 // one at a time.
 
+#include <exception>
 #include <map>
 #include <vector>
 
@@ -27,7 +28,9 @@ class Server {
   int64_t add(const std::vector<int64_t>& prompt, const GenerateOptions& options = {});
   /// Samples a token for each text that has a row. Then moves waiting requests to free rows: reads
   /// their prompts and samples their first tokens. Returns false if all requests are finished. If
-  /// step() throws, the server must not be used any more.
+  /// sampling for a request throws, for example its on_token, this request is removed, as by
+  /// cancel(), and the others go on: step() finishes and then throws the first such exception. If
+  /// step() throws anything else, for lack of memory, the server must not be used any more.
   bool step();
   /// Returns whether the request has finished. Throws Error if there is no such request: add()
   /// never returned this number, or take() or cancel() has removed the request.
@@ -43,6 +46,7 @@ class Server {
 
  private:
   const internal::Continuation& find(int64_t request) const;
+  bool sample(int64_t request, const Tensor& logits);
   void read(int64_t request, int64_t tokens);
   void leave(size_t row);
 
@@ -51,6 +55,7 @@ class Server {
   std::map<int64_t, internal::Continuation> texts_;
   std::vector<int64_t> waiting_, rows_;  // request numbers; rows_[i] occupies row i of decoder_
   int64_t next_ = 0;
+  std::exception_ptr failure_;  // the first of a step() whose sampling threw
 };
 
 /// Continues all prompts with one Server of `rows` rows, and returns the new tokens of each prompt.

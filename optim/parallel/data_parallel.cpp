@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/parallel.h"
@@ -42,14 +41,18 @@ DataParallel::DataParallel(std::vector<Tensor> params, Communicator& communicato
   }
   copy_from_rank_0();
   make_buckets(options.bucket_bytes);
-  hooks_.assign(params_.size(), -1);
+  try {
+    if (communicator_.size() > 1) thread_ = std::thread([this] { run_exchanges(); });
+  } catch (const std::system_error& error) {
+    fail("DataParallel: the thread that exchanges gradients cannot start: ", error.what());
+  }
+  hooks_.assign(params_.size(), -1);  // after the last error: hooks must not outlive this object
   for (size_t i = 0; i < params_.size(); ++i)
     if (params_[i].requires_grad())
       hooks_[i] = params_[i].register_hook([this, i](const Tensor&) {
         if (running_) on_gradient(i);
         return Tensor();
       });
-  if (communicator_.size() > 1) thread_ = std::thread([this] { run_exchanges(); });
 }
 
 DataParallel::~DataParallel() {
@@ -81,10 +84,9 @@ void DataParallel::copy_from_rank_0() {
       if (!std::getline(first, expected)) expected = "missing";
       if (!std::getline(other, got)) got = "missing";
     } while (expected == got);
-    std::ostringstream message;
-    message << "DataParallel: parameter " << i << " is " << got << " on rank " << rank << " and "
-            << expected << " on rank 0";
-    fail_on_all(communicator_, message.str());
+    fail_on_all(communicator_, "DataParallel: parameter " + std::to_string(i) + " is " + got +
+                                   " on rank " + std::to_string(rank) + " and " + expected +
+                                   " on rank 0");
   }
   for (const Tensor& p : params_) {
     begin_in_place("DataParallel", p);
@@ -101,17 +103,14 @@ void DataParallel::make_buckets(int64_t bucket_bytes) {
   for (size_t i = params_.size(); i-- > 0;) {
     const Tensor& p = params_[i];
     if (!p.requires_grad()) continue;
-    const auto full = [&](const Bucket& b) {
-      return b.begins.back() * size_of(b.dtype) >= bucket_bytes;
-    };
-    if (buckets_.empty() || p.dtype() != buckets_.back().dtype || full(buckets_.back()))
+    if (buckets_.empty() || p.dtype() != buckets_.back().dtype ||
+        buckets_.back().begins.back() * size_of(p.dtype()) >= bucket_bytes)
       buckets_.push_back({.dtype = p.dtype(), .begins = {0}});
     Bucket& bucket = buckets_.back();
     bucket_of_[i] = buckets_.size() - 1;
     bucket.params.push_back(i);
     bucket.begins.push_back(bucket.begins.back() + p.numel());
   }
-  for (Bucket& bucket : buckets_) bucket.in_sum.assign(bucket.params.size(), 0);
 }
 
 // ---- the thread that runs backward ----
@@ -119,39 +118,57 @@ void DataParallel::make_buckets(int64_t bucket_bytes) {
 void DataParallel::backward(const Tensor& loss, bool last, const std::string& what) {
   check(!running_, "DataParallel: backward was called inside backward");
   const bool alone = communicator_.size() == 1;
-  for (const Tensor& p : params_)
-    if (p.requires_grad() && (first_pass_ || !alone)) p.set_grad({});
-  if (alone) {
-    loss.backward();
-    first_pass_ = last;
-    return;
+  try {
+    check_pass(loss);
+    for (const Tensor& p : params_)
+      if (p.requires_grad() && (first_pass_ || !alone)) p.set_grad({});
+    if (alone)
+      loss.backward();
+    else
+      run_pass(loss, last, what);
+  } catch (...) {
+    running_ = false;
+    if (alone)
+      first_pass_ = true;
+    else
+      communicator_.abort();
+    throw;
   }
+  first_pass_ = last;
+}
+
+/// Throws Error unless the gradients of `loss` can be exchanged.
+void DataParallel::check_pass(const Tensor& loss) const {
+  check(loss.defined() && loss.requires_grad(), "DataParallel: the loss does not require grad");
+  check(loss.numel() == 1, "DataParallel: expected a loss of one element, got shape ",
+        loss.shape());
+  for (const Bucket& bucket : buckets_)
+    for (const size_t i : bucket.params)
+      check(!params_[i].requires_grad() || params_[i].dtype() == bucket.dtype,
+            "DataParallel: parameter ", i, ": expected ", bucket.dtype,
+            ", the dtype of its bucket, got ", params_[i].dtype());
+}
+
+/// Runs backward and exchanges the gradients between several ranks.
+void DataParallel::run_pass(const Tensor& loss, bool last, const std::string& what) {
   for (Bucket& bucket : buckets_) {
     bucket.gradients.assign(bucket.params.size(), Tensor());
     bucket.ready = 0;
-    if (first_pass_) std::fill(bucket.in_sum.begin(), bucket.in_sum.end(), 0);
+    if (first_pass_) bucket.in_sum.assign(bucket.params.size(), 0);
   }
   what_ = what;
   last_ = last;
   sent_ = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    queued_ = done_ = 0;
-  }
+  std::unique_lock lock(mutex_);
+  queued_ = done_ = 0;
+  lock.unlock();
   arriving_ = -1;
   running_ = true;
-  try {
-    loss.backward();
-    if (arriving_ >= 0) take(static_cast<size_t>(arriving_));
-    send_ready(true);
-    wait();
-  } catch (...) {
-    running_ = false;
-    communicator_.abort();
-    throw;
-  }
+  loss.backward();
+  if (arriving_ >= 0) take(static_cast<size_t>(arriving_));
+  send_ready(true);
+  wait();
   running_ = false;
-  first_pass_ = last;
   for (const Bucket& bucket : buckets_)
     for (size_t k = 0; k < bucket.params.size(); ++k)
       params_[bucket.params[k]].set_grad(last && bucket.in_sum[k] ? bucket.gradients[k] : Tensor());
@@ -267,7 +284,7 @@ void DataParallel::exchange(Bucket& b) {
   communicator_.all_to_all(send, receive, what_);
   if (!last_) b.sum.resize(part_bytes(b, own));
   for (size_t k = 0; k < b.params.size() && last_; ++k)
-    if (!b.gradients[k].defined()) b.gradients[k] = empty_like(params_[b.params[k]]);
+    if (!b.gradients[k].defined()) b.gradients[k] = empty(params_[b.params[k]].shape(), b.dtype);
   add(b, part, inputs);
   for (const std::vector<char>& flags : present)
     for (size_t k = 0; k < flags.size(); ++k) b.in_sum[k] = b.in_sum[k] || flags[k];

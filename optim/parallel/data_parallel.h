@@ -36,9 +36,9 @@ class DataParallel {
   /// Copies the parameters of rank 0 to all ranks. Throws Error unless every parameter is a
   /// contiguous leaf of float32, float64, bfloat16 or int8, and has the same shape, dtype and
   /// requires_grad() on all ranks; the message names the first parameter that fails. Also throws
-  /// Error if a parameter is listed twice or options.bucket_bytes is 0 or less. Gradients of
-  /// parameters that are frozen at construction are never exchanged. `communicator` must outlive
-  /// this object.
+  /// Error if a parameter is listed twice, if options.bucket_bytes is 0 or less, or if a thread
+  /// cannot be started. Gradients of parameters that are frozen at construction are never
+  /// exchanged. `communicator` must outlive this object.
   DataParallel(std::vector<Tensor> params, Communicator& communicator,
                const DataParallelOptions& options = {});
   ~DataParallel();
@@ -53,14 +53,19 @@ class DataParallel {
   /// in the order pass 0 of ranks 0, 1, ..., then pass 1, and so on. After earlier passes the
   /// gradients are undefined or, with one rank, the sums so far. Gradients from before the first
   /// pass of a step are discarded. If some ranks have no gradient for a parameter, the gradients of
-  /// the other ranks are summed. Throws the errors of loss.backward() and Communicator::all_to_all;
-  /// if there are several ranks, an error aborts the communicator.
+  /// the other ranks are summed.
+  ///
+  /// Throws Error, with no gradient changed, if `loss` does not require grad or does not have one
+  /// element, or if the dtype of a parameter that requires grad has changed since construction.
+  /// Also throws the errors of loss.backward() and Communicator::all_to_all. If there are several
+  /// ranks, an error aborts the communicator. With one rank, an error ends the step: the next pass
+  /// is the first of a new one.
   void backward(const Tensor& loss, bool last = true, const std::string& what = "gradients");
 
   /// Times in seconds, each the sum over all backward() calls so far.
   struct Times {
-    double exchange = 0;  ///< seconds spent exchanging and adding up gradients
-    double wait = 0;      ///< seconds spent waiting for exchanges after backward has run
+    double exchange = 0;  ///< exchanging and adding up gradients
+    double wait = 0;      ///< waiting for exchanges after all gradients of this rank are computed
   };
   /// Returns the times so far.
   Times times() const { return times_; }
@@ -69,8 +74,8 @@ class DataParallel {
   struct Bucket {
     Dtype dtype;
     std::vector<size_t> params = {};  // positions in params_
-    std::vector<int64_t>
-        begins;  // each parameter's offset in elements, then the bucket's number of elements
+    // Each parameter's offset in elements, then the bucket's number of elements.
+    std::vector<int64_t> begins;
     // This rank's gradients of this pass. In the last pass, exchange() replaces them by the sums
     // over all ranks and passes.
     std::vector<Tensor> gradients = {};
@@ -86,6 +91,8 @@ class DataParallel {
   };
   void make_buckets(int64_t bucket_bytes);
   void copy_from_rank_0();
+  void check_pass(const Tensor& loss) const;
+  void run_pass(const Tensor& loss, bool last, const std::string& what);
   void on_gradient(size_t param);
   void take(size_t param);
   void send_ready(bool all);

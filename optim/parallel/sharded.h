@@ -27,11 +27,12 @@ class ShardedOptimizer : public Optimizer {
   void gather_state();
   /// On rank 0, between gather_state() and the next step() or load_state_dict(), returns the whole
   /// state, as the undivided optimiser would. Otherwise returns the state of this rank's share,
-  /// with undefined tensors for the other shares; the numbers of updates are then correct for this
-  /// share only.
+  /// with undefined tensors for the other shares; "step", the numbers of updates, is then correct
+  /// for this share only.
   NamedTensors state_dict() const override;
-  /// Restores the state of this rank's share. All ranks must pass the whole state, but each rank
-  /// checks the shapes and dtypes of its own share only.
+  /// Restores the state of this rank's share. All ranks must pass the whole state. Each rank checks
+  /// the shapes and dtypes of its own share only, so one rank may throw Error after others have
+  /// loaded their shares.
   void load_state_dict(const NamedTensors& state) override;
 
  private:
@@ -44,7 +45,9 @@ class ShardedOptimizer : public Optimizer {
   std::unique_ptr<Optimizer> optimizer_;
   Communicator& communicator_;
   std::vector<std::vector<Tensor>> shares_;  // per rank: the parameters that it updates
-  NamedTensors whole_;  // on rank 0 after gather_state(): the state of all shares
+  // On rank 0, from gather_state() to the next step() or load_state_dict(): the state of all
+  // shares. Otherwise empty.
+  NamedTensors whole_;
 };
 
 }  // namespace gradus::optim

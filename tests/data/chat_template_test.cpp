@@ -248,6 +248,30 @@ TEST_CASE("of a folder's chat templates, chat_template.jinja comes first and tex
   CHECK(found() == "plain");
 }
 
+TEST_CASE("a folder's name that the file system refuses has no chat template", "[chat]") {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("loop", folder / "loop");
+  CHECK(find_chat_template(folder / "loop", characters({})).name == "plain");
+  CHECK(find_chat_template(std::string(5000, 'a'), characters({"<|im_start|>"})).name == "chatml");
+}
+
+TEST_CASE("a chat template is matched by its name, by its marks or by the tokenizer", "[chat]") {
+  using models::match_chat_template;
+  const auto tokenizer = characters({"<|im_start|>"});
+  for (const std::string name : {"plain", "chatml", "llama2", "llama3", "mistral"})
+    CHECK(match_chat_template(name, tokenizer).name == name);
+  CHECK(match_chat_template("{{ '[INST] plain' }}", tokenizer).name == "mistral");
+  CHECK(match_chat_template("", tokenizer).name == "chatml");
+  CHECK_THROWS_WITH(match_chat_template("### Human", tokenizer, "x.gguf"),
+                    Contains("x.gguf: expected a chat template of the form"));
+
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "text.json", R"({"chat_template": "plain"})");
+  CHECK(find_chat_template(folder.path, tokenizer).name == "plain");
+  write_file_atomically(folder / "text.json", R"({"chat_template": ""})");
+  CHECK(find_chat_template(folder.path, tokenizer).name == "chatml");
+}
+
 TEST_CASE("what ends an answer is a special token or an empty line", "[chat]") {
   CHECK(end_of_answer(chat_template("plain")) == "\n\n");
   CHECK(end_of_answer(chat_template("chatml")) == "<|im_end|>");

@@ -71,8 +71,9 @@ void run(const std::string& bytes) {
   fuzz::past_checksum(bytes, repaired, [](const std::string& file) {
     const GgufModel read = load_gguf(fuzz::write(file));
     const std::string path = fuzz::path_of("again");
-    save_gguf(path, read.model, read.tokenizer.get());
+    save_gguf(path, read.model, read.tokenizer.get(), GgufType::f32, &read.text);
     const GgufModel again = load_gguf(path);
+    fuzz::expect(again.text.chat_template == read.text.chat_template, "another chat template");
     fuzz::expect(again.model.config.vocab == read.model.config.vocab, "another vocabulary");
   });
 }

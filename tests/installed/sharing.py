@@ -4,6 +4,8 @@ import os
 import signal
 import sys
 import tempfile
+import threading
+import types
 import weakref
 
 import gradus
@@ -133,6 +135,8 @@ def generates(folder):
     assert len(ids) == 9 and ids == model.generate(prompt, tokens=9, seed=3, vocab=len(tokenizer))
     seen = []
     assert len(model.generate(prompt, lambda i: seen.append(i) or len(seen) == 4)) == 4
+    for stop in (np.bool_(True), 1):
+        assert len(model.generate(prompt, lambda i: stop, tokens=9)) == 1
     refused(ZeroDivisionError, "", model.generate, prompt, lambda i: 1 / 0)
     refused(TypeError, "unknown option 'token'", model.generate, prompt, token=3)
 
@@ -145,6 +149,50 @@ def generates(folder):
     refused(KeyboardInterrupt, "", model.generate, prompt, tokens=10**9)
 
 
+def interrupts_threads(folder):
+    model, prompt = gradus.load(folder), gradus.Tokenizer(folder).encode("int")
+    first_runs, second_runs, first_ended = (threading.Event() for _ in range(3))
+    hook, found = sys.unraisablehook, []
+
+    def first(_):
+        first_runs.set()
+        second_runs.wait()
+        trace = types.TracebackType(None, sys._getframe(1), 0, 1)  # as if the callback had just been entered
+        sys.unraisablehook(types.SimpleNamespace(object=None, exc_value=KeyboardInterrupt(), exc_traceback=trace))
+
+    def second(_):
+        second_runs.set()
+        first_ended.wait()
+
+    def run_second():
+        first_runs.wait()
+        found.extend(model.generate(prompt, second, tokens=1))
+
+    thread = threading.Thread(target=run_second)
+    thread.start()
+    refused(KeyboardInterrupt, "", model.generate, prompt, first, tokens=1)
+    first_ended.set()
+    thread.join()
+    assert len(found) == 1 and sys.unraisablehook is hook
+
+
+def keeps_numbers(folder):
+    """Numbers that C's types do not hold are refused, not cut."""
+    model, tokenizer = gradus.load(folder), gradus.Tokenizer(folder)
+    prompt = tokenizer.encode("int")
+    beyond = lambda call, *arguments, **options: refused(OverflowError, "number from ", call, *arguments, **options)
+    beyond(tokenizer.decode, [2**64])
+    beyond(gradus.copy(np.ones(6)).reshape, 2**64 + 3, 2)
+    beyond(gradus.set_threads, 2**32 + 1)
+    beyond(gradus.seed, 2**64)
+    beyond(gradus.seed, -1)
+    beyond(model.generate, [2**64 + i for i in prompt], tokens=1)
+    beyond(model.generate, prompt, tokens=2**64)
+    beyond(model.generate, prompt, tokens=1, seed=2**64)
+    gradus.seed(2**64 - 1)
+    assert len(model.generate(prompt, tokens=1, seed=2**64 - 1, temperature=1)) == 1
+
+
 shares()
 takes_scalars()
 reflects()
@@ -152,3 +200,5 @@ lives()
 refuses()
 modes_and_files()
 generates(sys.argv[1])
+interrupts_threads(sys.argv[1])
+keeps_numbers(sys.argv[1])

@@ -254,12 +254,22 @@ TEST_CASE("GPT options: a saved model loads unchanged, in every dtype", "[gpt]")
 }
 
 TEST_CASE("GPT options: a configuration without them has their defaults", "[gpt]") {
-  GPTConfig config{.vocab = 7}, read;
+  GPTConfig config{.vocab = 7};
+  // Whatever the struct holds before.
+  GPTConfig read{.hidden = 5,
+                 .positions = models::Positions::rotary,
+                 .rotary = {.theta = 7},
+                 .norm = nn::NormKind::rms,
+                 .logit_cap = 3,
+                 .token_shift = true};
   GPT::fields(read).read_json("config.json",
                               R"({"vocab": 7, "context": 64, "layers": 4, "heads": 4, "dim": 128,
                                   "dropout": 0, "bias": false, "tie": true,
                                   "activation": "gelu"})");
   CHECK(GPT::fields(read).to_json() == GPT::fields(config).to_json());
+  read.norm_eps = 0.5;
+  CHECK(GPT::fields(read).find("norm_eps")->to_text() == "0.5");
+  CHECK(GPT::fields(read).find("norm_eps")->initial == "1e-05");
 }
 
 TEST_CASE("GPT options: what cannot work is refused by name", "[gpt]") {

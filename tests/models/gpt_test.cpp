@@ -276,9 +276,14 @@ TEST_CASE("a decoder's rows can continue from other rows", "[gpt]") {
                     "GPT: expected ids of 3 rows, got (2, 1)");
   decoder.clear();
   CHECK(decoder.room() == decoder.capacity());
-  const models::GPTDecoder moved = std::move(decoder);
+  models::GPTDecoder moved = std::move(decoder), single = model.decoder();
   CHECK(moved.room() == moved.capacity());
   CHECK(decoder.room() == 0);  // what is left has no cache
+  const char* const refusal = "decoder was moved from";
+  CHECK_THROWS_WITH(decoder.lengths(), Contains(refusal));
+  CHECK_THROWS_WITH(decoder.next_logits(zeros({3, 1}, int64)), Contains(refusal));
+  CHECK_THROWS_WITH(decoder.add_row(single), Contains(refusal));
+  CHECK_THROWS_WITH(moved.add_row(decoder), Contains(refusal));
 }
 
 TEST_CASE("generation does not depend on what its decoder read before", "[gpt]") {

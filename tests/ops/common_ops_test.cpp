@@ -188,6 +188,8 @@ TEST_CASE("tan, atan2 and lerp: quadrants, signs of 0, infinities, every magnitu
   check_same(lerp(tensor({0.1, NaN}), tensor({1e30, 1}), 0).to_vector<double>(),
              {double{0.1f}, NaN}, 0);
   check_same(lerp(tensor({1e30}), tensor({0.1}), 1).to_vector<double>(), {double{0.1f}}, 0);
+  CHECK_THROWS_WITH(lerp(tensor({1}, int64), tensor({2}, int64), 0.5),
+                    "lerp: expected float32 or float64, got int64");
   CHECK(square(tensor({-3, 4}, int64)).to_vector<int64_t>() == Ints{9, 16});
 }
 
@@ -259,6 +261,8 @@ TEST_CASE("one_hot: the number of classes, dtypes") {
   CHECK(one_hot(zeros({0}, int64), 1).shape() == Shape{0, 1});
   CHECK_THROWS_WITH(one_hot(from_data<int64_t>({INT64_MAX}, {1})),
                     "one_hot: cannot infer the number of classes from id 9223372036854775807");
+  CHECK_THROWS_WITH(one_hot(ids, 3, bfloat16),
+                    "one_hot: expected float32, float64, int64 or bool, got bfloat16");
 }
 
 TEST_CASE("floor, ceil and round: halves, signs, values without a fraction") {

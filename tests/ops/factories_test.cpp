@@ -187,6 +187,16 @@ TEST_CASE("linspace: both ends are exact") {
   CHECK_THROWS_AS(linspace(0, 1, 3, boolean), Error);
 }
 
+TEST_CASE("factories name themselves in errors about the value or the dtype") {
+  const std::string others = ": expected float32, float64, int64 or bool, got int8";
+  CHECK_THROWS_WITH(full({2}, 0.5, int64), "full: 0.5 is not an int64");
+  CHECK_THROWS_WITH(full_like(arange(2), 0.5), "full_like: 0.5 is not an int64");
+  CHECK_THROWS_WITH(scalar(0.5, int64), "scalar: 0.5 is not an int64");
+  CHECK_THROWS_WITH(zeros({2}, int8), "zeros" + others);
+  CHECK_THROWS_WITH(ones({2}, int8), "ones" + others);
+  CHECK_THROWS_WITH(eye(2, int8), "eye" + others);
+}
+
 TEST_CASE("tensors like another have its shape and dtype; the same key draws the same values") {
   const Tensor x = zeros({2, 3}, float64);
   manual_seed(3);

@@ -326,6 +326,10 @@ TEST_CASE("dropout: off in evaluation mode and at p = 0, all dropped at p = 1") 
         "dropout: expected a probability from 0 to 1, got 1.5");
   CHECK(error_of([&] { dropout(x, not_a_number); }) ==
         "dropout: expected a probability from 0 to 1, got nan");
+  const uint64_t drawn = default_generator().state().counter;
+  CHECK(error_of([] { dropout(arange(8), 0.5); }) ==
+        "dropout: expected float32 or float64, got int64");
+  CHECK(default_generator().state().counter == drawn);
 }
 
 TEST_CASE("dropout: a key determines the mask, at any strides, dtype and thread count") {

@@ -3,11 +3,15 @@
 
 #include "gradus/optim/parallel/data_parallel.h"
 
+#include <pthread.h>
+
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <thread>
 
 #include "gradus/core/core.h"
+#include "gradus/nn/layers.h"
 #include "gradus/optim/optim.h"
 #include "tests/support/ranks.h"
 
@@ -282,6 +286,83 @@ TEST_CASE("DataParallel: a rank that fails or stays away ends the others", "[dat
   const std::string late = "rank 1 has not sent the gradients of step 2 within 0.2 s";
   CHECK((errors[0] == late) + (errors[2] == late) == 1);  // whoever notices first reports it
   CHECK((errors[0] == "another rank") + (errors[2] == "another rank") == 1);
+}
+
+TEST_CASE("DataParallel: refuses a parameter converted since its construction", "[data_parallel]") {
+  std::vector<std::string> errors = on_ranks(2, [](Communicator& c) {
+    nn::Linear layer(3, 2, {.bias = false}), frozen(32, 1, {.bias = false});
+    optim::DataParallel parallel({frozen.weight, layer.weight}, c);
+    frozen.weight.requires_grad_(false);
+    frozen.to(bfloat16);  // allowed, as it gets no gradient
+    parallel.backward(sum(layer(ones({1, 3}))));
+    layer.to(float64);
+    parallel.backward(sum(layer(ones({1, 3}, float64))));
+  });
+  std::sort(errors.begin(), errors.end());
+  CHECK(errors == std::vector<std::string>{"DataParallel: parameter 1: expected float32, the dtype "
+                                           "of its bucket, got float64",
+                                           "another rank"});
+}
+
+TEST_CASE("DataParallel: a loss that is refused changes no gradient", "[data_parallel]") {
+  for (const int ranks : {1, 2})
+    for (const bool undefined : {true, false}) {
+      std::atomic<int> kept = 0;
+      const std::vector<std::string> errors = on_ranks(ranks, [&](Communicator& c) {
+        const Tensor w = ones({2}).requires_grad_();
+        optim::DataParallel parallel({w}, c);
+        w.set_grad(full({2}, 9));
+        try {
+          parallel.backward(undefined ? Tensor() : w * w);
+        } catch (const Error&) {
+          kept += same_bits(w.grad(), full({2}, 9));
+          throw;
+        }
+      });
+      CHECK(kept == ranks);
+      CHECK(std::count(errors.begin(), errors.end(),
+                       undefined
+                           ? "DataParallel: the loss does not require grad"
+                           : "DataParallel: expected a loss of one element, got shape (2,)") == 1);
+    }
+}
+
+TEST_CASE("DataParallel: with one rank, a pass that throws ends the step", "[data_parallel]") {
+  const auto alone = optim::local_communicators(1);
+  const Tensor w = tensor({1, 2}).requires_grad_();
+  optim::DataParallel parallel({w}, *alone[0]);
+  const auto fails = [&] {
+    const Tensor x = w * 2;
+    x.register_hook([](const Tensor&) -> Tensor { core::fail("a hook failed"); });
+    parallel.backward(sum(x));
+  };
+  for (const bool in_backward : {true, false}) {
+    parallel.backward(sum(w * w), /*last=*/false);
+    if (in_backward)
+      CHECK_THROWS_WITH(fails(), "a hook failed");
+    else
+      CHECK_THROWS_WITH(parallel.backward(w * w), Contains("one element"));
+    parallel.backward(sum(w * w));
+    CHECK(w.grad().to_vector<int>() == std::vector<int>{2, 4});
+  }
+}
+
+TEST_CASE("DataParallel: if its thread cannot start, it leaves no hooks", "[data_parallel]") {
+  pthread_attr_t usual, huge;  // no thread has a stack of 2^47 bytes
+  REQUIRE(pthread_getattr_default_np(&usual) == 0);
+  REQUIRE(pthread_getattr_default_np(&huge) == 0);
+  REQUIRE(pthread_attr_setstacksize(&huge, size_t{1} << 47) == 0);
+  const Tensor params[] = {ones({2}).requires_grad_(), ones({2}).requires_grad_()};
+  const std::vector<std::string> errors = on_ranks(2, [&](Communicator& c) {
+    optim::all_gather(c, "", "nothing");  // both ranks have started
+    pthread_setattr_default_np(&huge);
+    optim::DataParallel({params[c.rank()]}, c);
+  });
+  pthread_setattr_default_np(&usual);
+  const std::string failed = "DataParallel: the thread that exchanges gradients cannot start";
+  CHECK_THAT(errors[0], Contains(failed) || Catch::Equals("another rank"));
+  CHECK_THAT(errors[0] + errors[1], Contains(failed));
+  for (const Tensor& p : params) CHECK(p.impl().hooks.empty());
 }
 
 TEST_CASE("DataParallel: leaves its parameters as they were when it ends", "[data_parallel]") {

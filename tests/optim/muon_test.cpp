@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "gradus/core/core.h"
 #include "gradus/optim/optim.h"
@@ -591,6 +592,35 @@ TEST_CASE("CombinedOptimizer: learning rates of 0, and refusals", "[optim][muon]
   parts.push_back(nullptr);
   CHECK_THROWS_WITH(optim::CombinedOptimizer(std::move(parts)),
                     "CombinedOptimizer: optimiser 1 is null");
+}
+
+namespace {
+struct Named : optim::TensorOptimizer {
+  Named(const char* name, const Tensor& param)
+      : TensorOptimizer(name, {param}, 1, 0, {"u"}, [](auto& p) { p.param -= p.grad; }) {}
+};
+}  // namespace
+
+TEST_CASE("CombinedOptimizer: each part has a name of its own", "[optim][muon]") {
+  std::vector<std::unique_ptr<optim::Optimizer>> parts;
+  for (const char* name : {"Mine", "Mine", "Mine2", "Mine"})
+    parts.push_back(std::make_unique<Named>(name, ones({2}).requires_grad_()));
+  optim::CombinedOptimizer all(std::move(parts));
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : all.state_dict()) names.insert(name);
+  CHECK(names.size() == 8);
+  CHECK_NOTHROW(all.load_state_dict(all.state_dict()));
+}
+
+TEST_CASE("CombinedOptimizer: a rate too large for one part changes none", "[optim][muon]") {
+  std::vector<std::unique_ptr<optim::Optimizer>> parts;
+  for (const double lr : {1e-3, 1.0})
+    parts.push_back(std::make_unique<optim::SGD>(std::vector<Tensor>{ones({2}).requires_grad_()},
+                                                 optim::SGDOptions{.lr = lr}));
+  optim::CombinedOptimizer both(std::move(parts));
+  CHECK_THROWS_WITH(both.set_lr(1e306),
+                    "CombinedOptimizer: expected a finite learning rate >= 0 of SGD2, got inf");
+  CHECK(both.lr() == 1e-3);
 }
 
 }  // namespace muon_test

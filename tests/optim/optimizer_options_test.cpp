@@ -274,6 +274,36 @@ TEST_CASE("optimisers take options at the bounds of their ranges, and none beyon
   CHECK(golden::same(w.detach(), zeros({2, 2})));
 }
 
+TEST_CASE("a positive eps below the smallest normal number counts as that number", "[optim]") {
+  const auto after = [](const auto& make) {
+    const Tensor p = tensor({1, 2}).requires_grad_();
+    const auto optimiser = make(std::vector<Tensor>{p});
+    p.set_grad(tensor({0, 1}));
+    optimiser->step();
+    return p.to_vector<double>();
+  };
+  for (const double eps : {1e-40, 0x1p-126}) {
+    INFO(eps);
+    const std::vector<std::vector<double>> all{
+        after([=](auto p) {
+          return std::make_unique<optim::Adam>(p, optim::AdamOptions{.lr = 0.5, .eps = eps});
+        }),
+        after([=](auto p) {
+          return std::make_unique<optim::RMSprop>(
+              p, optim::RMSpropOptions{.lr = 0.5, .alpha = 0, .eps = eps});
+        }),
+        after([=](auto p) {
+          return std::make_unique<optim::Adagrad>(p, optim::AdagradOptions{.lr = 0.5, .eps = eps});
+        })};
+    for (const std::vector<double>& p : all) {
+      CHECK(p[0] == 1);  // not NaN, although its gradient is 0
+      CHECK(p[1] == Approx(1.5));
+    }
+  }
+  CHECK(optim::Adam::Chunk<double>::eps_of(1e-40) == 1e-40);
+  CHECK(optim::Adam::Chunk<float>::eps_of(0) == 0);
+}
+
 TEST_CASE("a parameter that is frozen at first may be converted before its first update",
           "[optim]") {
   nn::Linear layer(2, 2);

@@ -368,4 +368,42 @@ TEST_CASE("a user's optimiser is its options and one rule", "[optim]") {
   CHECK_THROWS_WITH(Greedy({p}), "Greedy: expected at most 3 states, got 4");
 }
 
+TEST_CASE("a gradient may share the memory of a parameter, also on several threads", "[optim]") {
+  const auto check_with = [](const auto& make) {
+    manual_seed(4);
+    const Tensor start = randn({2, 200, 200});  // several chunks
+    const auto after = [&](bool shared) {
+      const Tensor p = start[0].clone().requires_grad_(), q = start[1].clone().requires_grad_();
+      const auto optimiser = make(p, q);
+      for (int step = 0; step < 3; ++step) {
+        p.set_grad(shared ? q.detach() : q.detach().clone());
+        q.set_grad(shared ? p.detach() : p.detach().clone());
+        optimiser->step();
+      }
+      return stack({p.detach(), q.detach()});
+    };
+    CHECK(golden::same(after(true), after(false)));
+  };
+  const int before = num_threads();
+  for (const int threads : {1, 2}) {
+    set_num_threads(threads);
+    check_with([](const Tensor& p, const Tensor& q) {
+      return std::make_unique<optim::SGD>(std::vector<Tensor>{p, q}, optim::SGDOptions{.lr = 0.5});
+    });
+    check_with([](const Tensor& p, const Tensor& q) {
+      return std::make_unique<optim::Muon>(std::vector<StackedMatrices>{{p}, {q}});
+    });
+  }
+  set_num_threads(before);
+}
+
+TEST_CASE("backward through an optimiser's state changed by step is an error", "[optim]") {
+  const Tensor w = ones({2}).requires_grad_(), x = ones({2}).requires_grad_();
+  optim::SGD sgd({w}, {.lr = 0.1, .momentum = 0.9});
+  const Tensor loss = sum(x * sgd.state_dict()[1].second);
+  w.set_grad(ones({2}));
+  sgd.step();
+  CHECK_THROWS_WITH(loss.backward(), Contains("changed in place"));
+}
+
 }  // namespace optimizers_test

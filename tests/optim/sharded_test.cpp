@@ -199,6 +199,12 @@ TEST_CASE("ShardedOptimizer: refusals", "[data_parallel]") {
   state = optimizer.state_dict();
   state.emplace_back("momentum.0", ones({7, 13}));  // of another optimiser
   CHECK_THROWS_WITH(optimizer.load_state_dict(state), Catch::Matchers::Contains("momentum.0"));
+  std::vector<std::unique_ptr<optim::Optimizer>> parts;
+  parts.push_back(kinds[0].make({ones({2}).requires_grad_()}));
+  parts.push_back(std::make_unique<optim::ShardedOptimizer>(kinds[0].make(params), *alone[0]));
+  CHECK_THROWS_WITH(optim::CombinedOptimizer(std::move(parts)),
+                    "CombinedOptimizer: optimiser 1 is a ShardedOptimizer; shard the "
+                    "CombinedOptimizer instead");
 }
 
 TEST_CASE("ShardedOptimizer: each rank frees the state of the others' parameters",

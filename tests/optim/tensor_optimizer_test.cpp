@@ -269,4 +269,33 @@ TEST_CASE("optimisers refuse tensors of another shape", "[optim]") {
   CHECK(p.to_vector<float>() == std::vector<float>{1, 2});
 }
 
+TEST_CASE("parameters do not share an initial state that is one tensor", "[optim]") {
+  const Tensor p = zeros({2}).requires_grad_(), q = zeros({2}).requires_grad_();
+  const Tensor zero = zeros({1});
+  Free counting({p, q}, {{"n", [zero](const Tensor&) { return zero; }}}, [](auto& x) {
+    x.state[0] += 1;
+    x.param -= x.state[0];
+  });
+  p.set_grad(ones({2})), q.set_grad(ones({2}));
+  counting.step();
+  CHECK(p.to_vector<int>() == std::vector<int>{-1, -1});
+  CHECK(q.to_vector<int>() == std::vector<int>{-1, -1});
+  CHECK(zero.item() == 0);
+}
+
+TEST_CASE("names and numbers of states", "[optim]") {
+  const Tensor p = zeros({2}).requires_grad_();
+  p.set_grad(ones({2}));
+  Free named({p}, {"param"}, [](auto& x) {
+    x.state[0] = x.state[0] + 5;
+    x.param = x.param - x.grad;
+  });
+  named.step();
+  CHECK(p.to_vector<int>() == std::vector<int>{-1, -1});
+  CHECK(named.state_dict()[1].second.to_vector<int>() == std::vector<int>{5, 5});
+  CHECK_THROWS_WITH(Free({p}, {"u", "v", "u"}, [](auto&) {}), "Free: two states are called u");
+  Free clears({p}, {"u"}, [](auto& x) { x.state.clear(); });
+  CHECK_THROWS_WITH(clears.step(), "Free: expected 1 states after the rule, got 0");
+}
+
 }  // namespace tensor_optimizer_test

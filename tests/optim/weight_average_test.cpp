@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <type_traits>
 
 #include "gradus/core/core.h"
 #include "gradus/nn/nn.h"
@@ -111,6 +112,55 @@ TEST_CASE("WeightAverage refuses a parameter converted since, and backward one e
   CHECK_THROWS_WITH(loss.backward(), Contains("changed in place"));
   layer.to(float64);
   CHECK_THROWS_WITH(average.update(), "WeightAverage: parameter 0 has become float64");
+}
+
+TEST_CASE("WeightAverage: backward refuses a graph of means that have changed since", "[optim]") {
+  const Tensor p = tensor({1, 2}).requires_grad_();
+  optim::WeightAverage average({p}, 0.5);
+  const Tensor before_update = sum(p * average.means()[0]);
+  average.update();
+  CHECK_THROWS_WITH(before_update.backward(), Contains("changed in place"));
+  const Tensor x = tensor({1, 2}).requires_grad_(), before_swap = sum(x * average.means()[0]);
+  { const optim::WeightAverage::Applied applied(average); }
+  CHECK_THROWS_WITH(before_swap.backward(), Contains("changed in place"));
+}
+
+TEST_CASE("WeightAverage: while an Applied exists, no other, no update and no state", "[optim]") {
+  static_assert(!std::is_copy_constructible_v<optim::WeightAverage>);
+  static_assert(!std::is_copy_assignable_v<optim::WeightAverage>);
+  const Tensor p = tensor({1, 2});
+  optim::WeightAverage average({p}, 0.5);
+  const NamedTensors state{{"updates", tensor({3}, int64)}, {"mean.0", tensor({8, 9})}};
+  p.fill_(10);
+  const std::string error =
+      "WeightAverage: expected no Applied, which swaps the weights and the means, but one exists";
+  {
+    const optim::WeightAverage::Applied applied(average);
+    CHECK_THROWS_WITH(optim::WeightAverage::Applied(average), error);
+    CHECK_THROWS_WITH(average.update(), error);
+    CHECK_THROWS_WITH(average.state_dict(), error);
+    CHECK_THROWS_WITH(average.load_state_dict(state), error);
+    CHECK(p.to_vector<int>() == std::vector<int>{1, 2});
+  }
+  CHECK(p.to_vector<int>() == std::vector<int>{10, 10});
+  CHECK(average.state_dict()[0].second.item<int>() == 0);
+  CHECK(average.means()[0].to_vector<int>() == std::vector<int>{1, 2});
+  average.load_state_dict(state);
+  optim::WeightAverage moved = std::move(average);
+  CHECK(moved.state_dict()[0].second.item<int>() == 3);
+  const optim::WeightAverage::Applied applied(moved);
+  CHECK(p.to_vector<int>() == std::vector<int>{8, 9});
+}
+
+TEST_CASE("WeightAverage refuses parameters that share memory, but not parts of one tensor",
+          "[optim]") {
+  const Tensor p = ones({4});
+  CHECK_THROWS_WITH(
+      optim::WeightAverage({p, p.detach()}),
+      "WeightAverage: parameter 1 of shape (4,) shares memory with parameter 0 of shape (4,)");
+  CHECK_THROWS_WITH(optim::WeightAverage({p.slice(0, 0, 3), p.slice(0, 2)}),
+                    Contains("parameter 1 of shape (2,) shares memory"));
+  CHECK_NOTHROW(optim::WeightAverage({p.slice(0, 0, 2), p.slice(0, 2)}));
 }
 
 }  // namespace weight_average_test

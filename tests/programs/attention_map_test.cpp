@@ -73,6 +73,15 @@ TEST_CASE("train_bert: every tokenizer, and texts it refuses") {
     INFO(result.output);
     CHECK(result.status == 0);
   }
+  for (const std::string flag : {"--tokenizer", "--vocab"}) {
+    const Result result = run("train_bert", data + " --init-from '" + (bench / "word") + "' " +
+                                                flag + " 7" + bench.out("new"));
+    CHECK(result.status == 1);
+    CHECK_THAT(result.output, Contains(flag + ": --init-from uses its folder's tokenizer"));
+  }
+  CHECK_THAT(run("train_bert", data + " --tokenizer char --vocab 7" + bench.out("new")).output,
+             Contains("--vocab has no effect with --tokenizer char"));
+  CHECK(!bench.has("new"));
   auto refused = [&](const std::string& text, const std::string& why) {
     write_file_atomically(bench / "bad.txt", text);
     const Result result =

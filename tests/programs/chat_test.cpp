@@ -45,6 +45,8 @@ TEST_CASE("train_gpt on conversations: chat gives the answers that were learnt")
   const std::string model =
       "--model '" + (bench / "out") + "' --temperature 0 < '" + (bench / "questions") + "'";
   CHECK(run("chat", model).output == "cc\nhh\n");
+  write_file_atomically(bench / "questions", "say c\r\n\r\n/new\r\nsay h\r\n");
+  CHECK(run("chat", model).output == "cc\nhh\n");
   CHECK(run("chat", "--tokens 1 " + model).output == "c\nh\n");
   // Where the processor has no such products, a message goes before.
   CHECK_THAT(run("chat", "--chat-template plain --precision bf16 " + model).output,
@@ -86,7 +88,8 @@ TEST_CASE("train_gpt on conversations: resumed to the same bits, with --lora too
 
 TEST_CASE("train_gpt on conversations: the chat template of --init-from stays with the model") {
   const ChatBench bench;
-  const models::CharTokenizer tokenizer(conversations() + "[INST] /\nUser: Assistant: ", {"</s>"});
+  const models::CharTokenizer tokenizer(conversations() + "[INST] /\nUser: Assistant: ",
+                                        {"</s>", "<|im_start|>"});
   models::GPT base(
       {.vocab = tokenizer.vocab_size(), .context = 64, .layers = 1, .heads = 2, .dim = 16});
   models::save_model(bench / "base", base, &tokenizer);
@@ -109,7 +112,8 @@ TEST_CASE("train_gpt on conversations: the chat template of --init-from stays wi
   // Another template replaces it, and --overwrite removes it with the model.
   REQUIRE(run("train_gpt", from + " --chat-template plain --steps 1" + bench.out("plain")).status ==
           0);
-  CHECK(models::load_text_info(bench / "plain").chat_template.empty());
+  CHECK(models::load_text_info(bench / "plain").chat_template == "plain");
+  CHECK(models::find_chat_template(bench / "plain", tokenizer).name == "plain");
   CHECK(models::load_text_info(bench / "plain").token_ids == info.token_ids);
   REQUIRE(run("train_gpt", bench.flags + " --steps 1 --overwrite" + bench.out()).status == 0);
   CHECK(!bench.has("out/text.json"));
@@ -118,6 +122,22 @@ TEST_CASE("train_gpt on conversations: the chat template of --init-from stays wi
   const Bench text;
   CHECK_THAT(run("train_gpt", text.flags + " --chat-template plain" + text.out()).output,
              Contains("--chat-template is of conversations: expected --data FILE.jsonl"));
+}
+
+TEST_CASE("train_gpt on conversations: the model keeps the template that --chat-template names") {
+  const ChatBench bench;
+  const models::CharTokenizer tokenizer(conversations() + "[INST] /", {"</s>"});
+  std::filesystem::create_directory(bench / "characters");
+  tokenizer.save(models::tokenizer_path(bench / "characters"));
+  const std::string flags = bench.flags + " --tokenizer '" + (bench / "characters") +
+                            "' --chat-template mistral --steps 1";
+  const Result begun = run("train_gpt", flags + bench.out());
+  INFO(begun.output);
+  REQUIRE(begun.status == 0);
+  CHECK(models::find_chat_template(bench / "out", tokenizer).name == "mistral");
+  CHECK_THAT(run("train_gpt", "--resume --steps 2" + bench.out()).output,
+             Contains("chat template mistral"));
+  CHECK(models::find_chat_template(bench / "out", tokenizer).name == "mistral");
 }
 
 TEST_CASE("conversations: the last tenth validates, and only answers count") {
@@ -164,6 +184,12 @@ TEST_CASE("train_gpt on conversations: refuses damaged ones by line, and flags o
   CHECK_THAT(message(""), Contains("bad.jsonl"));
   CHECK_THAT(run("train_gpt", bench.flags + " --on-disk --steps 1" + bench.out("disk")).output,
              Contains("--on-disk"));
+  const Result words =
+      run("train_gpt", bench.flags + " --tokenizer word --steps 1" + bench.out("words"));
+  CHECK(words.status == 1);
+  CHECK_THAT(words.output, Contains("chat.jsonl: an empty line ends each answer") &&
+                               Contains("expected --tokenizer char or bpe"));
+  CHECK(!bench.has("words"));
 }
 
 TEST_CASE("train_gpt: --precision bf16 is kept with the run, and resumes to the same bits") {

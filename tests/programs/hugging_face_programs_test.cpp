@@ -89,9 +89,10 @@ TEST_CASE("Hugging Face: training starts from its folders", "[hugging_face][prog
   const Result resumed =
       run("train_gpt", "--data " + data + " --out " + (scratch / "gpt") + " --resume --steps 3");
   CHECK(resumed.status == 0);
-  CHECK(run("train_bert", "--data " + data + " --init-from " + folders + "bert --out " +
-                              (scratch / "bert") + quick)
-            .status == 0);
+  const Result whole = run("train_bert", "--data " + data + " --init-from " + folders +
+                                             "bert --out " + (scratch / "bert") + quick);
+  CHECK(whole.status == 0);
+  CHECK_THAT(whole.output, !Contains("newly initialised"));
   CHECK(models::load_config<models::Bert>(scratch / "bert").hidden == 20);
   // A BERT with another number of segments resumes with it.
   std::filesystem::copy(scratch / "bert", scratch / "three",
@@ -124,6 +125,28 @@ TEST_CASE("Hugging Face: training starts from its folders", "[hugging_face][prog
   CHECK_THAT(wrong.output, Contains("expected a model of kind \"gpt\", got a vit"));
 }
 
+TEST_CASE("Hugging Face: training names the heads that a folder lacks; --eval-only needs them",
+          "[hugging_face][programs]") {
+  TemporaryFolder scratch;
+  std::filesystem::copy(folders + "bert", scratch / "bare");
+  const std::string weights = scratch / "bare/model.safetensors";
+  NamedTensors without;
+  for (const auto& named : load_safetensors(weights).tensors)
+    if (!named.first.starts_with("cls.")) without.push_back(named);
+  save_safetensors(weights, without);
+  write_file_atomically(scratch / "text", sample_text());
+  const std::string bare = "--data " + (scratch / "text") + " --init-from " + (scratch / "bare") +
+                           " --batch 2 --eval-batches 1 --out " + (scratch / "out"),
+                    missing = weights + ": the names or shapes differ; missing: cls.";
+  const Result judged = run("train_bert", bare + " --eval-only");
+  CHECK(judged.status == 1);
+  CHECK_THAT(judged.output, Contains(missing) && Contains("cls.seq_relationship.weight"));
+  const Result trained = run("train_bert", bare + " --steps 1 --warmup 1");
+  CHECK(trained.status == 0);
+  CHECK_THAT(trained.output,
+             Contains(missing) && Contains("\n  these layers are newly initialised\n"));
+}
+
 TEST_CASE("convert: to Hugging Face's format and back gives the same model",
           "[hugging_face][programs]") {
   TemporaryFolder scratch;
@@ -146,7 +169,7 @@ TEST_CASE("convert: to Hugging Face's format and back gives the same model",
     CHECK(read_file(ours + more) == read_file(again + more));
     const Result twice = run("convert", "--model " + ours + " --to " + theirs);
     CHECK(twice.status == 1);
-    CHECK_THAT(twice.output, Contains("already holds a model"));
+    CHECK_THAT(twice.output, Contains("already holds a model's files"));
   }
   const Result nowhere = run("convert", "--model " + folders + "gpt2");
   CHECK(nowhere.status == 1);
@@ -205,6 +228,37 @@ TEST_CASE("convert: special tokens, names of classes and the chat template are k
   CHECK(labels["label2id"] == json({{"bad", 0}, {"good", 1}}));
 }
 
+TEST_CASE("convert: no tokenizer is dropped, and no file of another model is kept",
+          "[hugging_face][programs]") {
+  const TemporaryFolder scratch;
+  const auto refused = [](const std::string& model, const std::string& to) {
+    const Result result = run("convert", "--model " + model + " --format gradus --to " + to);
+    CHECK(result.status == 1);
+    return result.output;
+  };
+  std::filesystem::copy(folders + "gpt2", scratch / "gpt2");
+  for (const char* file : {"vocab.json", "merges.txt", "tokenizer_config.json"})
+    std::filesystem::remove(scratch / "gpt2/" + file);
+  for (const char* file :
+       {"tokenizer.model", "spiece.model", "merges.txt", "tokenizer_config.json"}) {
+    CAPTURE(file);
+    write_file_atomically(scratch / "gpt2/" + file, "{}");
+    CHECK_THAT(refused(scratch / "gpt2", scratch / "to"),
+               Contains("transformers converts tokenizer.model and spiece.model"));
+    std::filesystem::remove(scratch / "gpt2/" + file);
+  }
+  CHECK_FALSE(scratch.has("to"));
+  std::filesystem::create_directory(scratch / "to");
+  for (const char* file : {"text.json", "tokenizer.json", "vocab.json", "vocab.txt",
+                           "tokenizer_config.json", "added_tokens.json", "chat_template.jinja"}) {
+    CAPTURE(file);
+    write_file_atomically(scratch / "to/" + file, "{}");
+    CHECK_THAT(refused(folders + "gpt2", scratch / "to"),
+               Contains("already holds a model's files"));
+    std::filesystem::remove(scratch / "to/" + file);
+  }
+}
+
 TEST_CASE("convert and generate: weights in bfloat16 and int8", "[programs][compression]") {
   TemporaryFolder scratch;
   const std::string type = GENERATE("bfloat16", "int8");
@@ -226,6 +280,12 @@ TEST_CASE("convert and generate: weights in bfloat16 and int8", "[programs][comp
     const Result refused = run("train_gpt", "--init-from " + small + " --out " + (scratch / "run"));
     CHECK(refused.status == 1);
     CHECK_THAT(refused.output, Contains("'wte.weight' is int8, which cannot be trained"));
+    write_file_atomically(scratch / "text", sample_text());
+    const Result judged =
+        run("train_gpt", "--eval-only --eval-batches 1 --data " + (scratch / "text") +
+                             " --init-from " + small + " --out " + (scratch / "run"));
+    CHECK(judged.status == 0);
+    CHECK_THAT(judged.output, Contains(" val_loss "));
   }
   // Hugging Face's format holds the same numbers as float32.
   REQUIRE(run("convert", "--model " + small + " --to " + back + " --format hugging-face").status ==
@@ -235,6 +295,28 @@ TEST_CASE("convert and generate: weights in bfloat16 and int8", "[programs][comp
       run("convert", "--model " + small + " --to " + (scratch / "no") + " --weights " + type);
   CHECK(refused.status == 1);
   CHECK_THAT(refused.output, Contains("--weights: bfloat16 and int8 need --format gradus"));
+}
+
+TEST_CASE("convert and chat: GGUF files keep the end of a text and the chat template",
+          "[programs][gguf]") {
+  const TemporaryFolder scratch;
+  std::filesystem::copy(folders + "gpt2", scratch / "gpt2");
+  const std::string settings = scratch / "gpt2/tokenizer_config.json", file = scratch / "x.gguf",
+                    form = "{{ '[INST] ' }}";
+  json names = json::parse(read_file(settings));
+  names["chat_template"] = form;
+  write_file_atomically(settings, names.dump());
+  CHECK(run("convert", "--model " + (scratch / "gpt2") + " --format gguf --to " + file).status ==
+        0);
+  CHECK(run("convert", "--model " + file + " --format gradus --to " + (scratch / "ours")).status ==
+        0);
+  const models::TextInfo text = models::load_text_info(scratch / "ours");
+  CHECK(text.chat_template == form);
+  CHECK(text.token_ids.at("eos_token_id") == std::vector<int64_t>{292});
+  write_file_atomically(scratch / "questions", "hi\n");
+  const Result asked = run("chat", "--model " + file + " < " + (scratch / "questions"));
+  CHECK(asked.status == 1);
+  CHECK_THAT(asked.output, Contains("the chat template mistral needs a tokenizer"));
 }
 
 TEST_CASE("convert and generate: GGUF files", "[programs][gguf]") {

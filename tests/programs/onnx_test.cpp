@@ -9,6 +9,7 @@
 #include <onnx/onnx_pb.h>
 
 #include "examples/onnx/graph.h"
+#include "examples/onnx/layers.h"
 #include "examples/onnx/models.h"
 #include "gradus/core/core.h"
 #include "gradus/models/folder/image_info.h"
@@ -136,6 +137,12 @@ TEST_CASE("ONNX: what a file cannot hold is refused by name", "[onnx][error]") {
                to_onnx(models::ViT({.image = 8, .dim = 4}), {{0.5}, {0.5}});
              }),
              Contains("expected the statistics of 3 channels, got 1"));
+  const nn::Block block(8, {.heads = 2, .value_shortcut = true});
+  OnnxGraph graph(block);
+  OnnxValue none;
+  for (OnnxValue* const first_values : {static_cast<OnnxValue*>(nullptr), &none})
+    CHECK(error_of([&] { onnx_block(graph, block, "x", {"positions"}, first_values); }) ==
+          "onnx_block: value_shortcut needs the values of a first block without it");
   nn::add_lora(gpt, {.layers = {"blocks.1.mlp.fc"}});
   CHECK(error_of([&] { to_onnx(gpt); }) ==
         "ONNX: layer 'blocks.1.mlp.fc' has a low-rank update: merge it first");

@@ -10,6 +10,7 @@
 
 #include "examples/page/probes.h"
 #include "examples/page/rate_by_hand.h"
+#include "examples/page/run_page.h"
 #include "examples/page/run_view.h"
 #include "examples/page/server.h"
 #include "examples/page/statistics.h"
@@ -369,6 +370,159 @@ TEST_CASE("view_run serves finished runs", "[page]") {
   const Result none = run("view_run", "'" + (bench / "a") + "'");
   CHECK(none.status == 1);
   CHECK_THAT(none.output, Contains("holds no run"));
+}
+
+namespace {
+
+/// The page of two runs, of which the first has two events.
+struct TwoRuns {
+  RunView first{"a"}, second{"b"};
+  RunPage page{{.port = 0, .title = "<t>", .loss = "nats", .steps = 9, .controls = true},
+               {&first, &second}};
+  int port = port_in(page.address());
+  TwoRuns() {
+    first.add_sample(1, "x");
+    first.add_sample(2, "y");
+    second.add_sample(3, "z");
+  }
+  int control(const std::string& body) const { return status_of(post(port, "/do", body)); }
+  Json data(const std::string& since = "") const {
+    return Json::parse(body_of(get(port, "/data?since=" + since)));
+  }
+};
+
+std::string no_answer(const Question&) { return "null"; }
+
+}  // namespace
+
+TEST_CASE("a page's changes of the learning rate begin at the next step or later", "[page]") {
+  TwoRuns runs;
+  CHECK(runs.page.answer(5, no_answer).empty());
+  CHECK(runs.control(R"({"do":"rate","factor":2})") == 200);
+  CHECK(runs.control(R"({"do":"rate","factor":0,"at":3})") == 200);  // in the past
+  CHECK(runs.control(R"({"do":"rate","factor":1000,"at":9})") == 200);
+  for (const char* bad : {R"({"do":"rate","factor":1000.5})", R"({"do":"rate","factor":-0.5})",
+                          R"({"do":"rate","factor":"2"})", R"({"do":"rate","factor":2,"at":1.5})"})
+    CHECK(runs.control(bad) == 400);
+  const std::vector<RunPage::Rate> rates = runs.page.answer(6, no_answer);
+  REQUIRE(rates.size() == 3);
+  const double factors[] = {2, 0, 1000};
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK(rates[i].step == (i < 2 ? 7 : 9));
+    CHECK(rates[i].factor == factors[i]);
+  }
+  CHECK(runs.page.answer(7, no_answer).empty());
+  runs.page.set_rates("7:0 9:1000");
+  CHECK(runs.data()["state"]["rates"] == "7:0 9:1000");
+}
+
+TEST_CASE("a page pauses a run at the step that was asked for, and counts the time", "[page]") {
+  TwoRuns runs;
+  runs.page.answer(6, no_answer);
+  REQUIRE(runs.control(R"({"do":"pause","at":8})") == 200);
+  runs.page.answer(7, no_answer);
+  CHECK(runs.page.paused_seconds() == 0);
+  Json paused;
+  std::thread reader([&] {
+    for (int i = 0; i < 300 && !(paused = runs.data()["state"])["paused"].get<bool>(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    runs.control(R"({"do":"resume"})");
+  });
+  runs.page.answer(8, no_answer);
+  reader.join();
+  CHECK(runs.page.paused_seconds() >= 0.05);
+  CHECK(runs.page.paused_seconds() == 0);
+  CHECK(paused == Json::parse(R"({"step": 8, "steps": 9, "paused": true, "controls": true,
+                                  "title": "<t>", "loss": "nats", "rates": ""})"));
+  CHECK(runs.data()["state"]["paused"] == false);
+  runs.page.answer(9, no_answer);  // does not pause again
+  CHECK(runs.page.paused_seconds() == 0);
+}
+
+TEST_CASE("a page's questions wait while they would take too much of the time", "[page]") {
+  TwoRuns runs;
+  CHECK(runs.page.affordable(0.01));
+  runs.page.spent(1000);
+  CHECK(!runs.page.affordable(0.01));
+  std::vector<Question> asked;
+  const RunPage::Probe probe = [&](const Question& question) {
+    asked.push_back(question);
+    return std::string("{\"answer\":1}");
+  };
+  std::string reply;
+  std::thread reader(
+      [&] { reply = post(runs.port, "/ask", R"({"text":"t","target":"u","at":4,"run":1})"); });
+  for (int i = 0; i < 30; ++i) {
+    runs.page.answer(1, probe);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(asked.empty());
+  for (int i = 0; i < 300 && asked.empty(); ++i) {
+    runs.page.answer(1, probe, true);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  reader.join();
+  REQUIRE(asked.size() == 1);
+  CHECK(asked[0].text == "t");
+  CHECK(asked[0].target == "u");
+  CHECK(asked[0].at == 4);
+  CHECK(asked[0].run == 1);
+  CHECK(body_of(reply) == "{\"answer\":1}");
+}
+
+TEST_CASE("a page's data: a cursor for each run, and all of it when the page is saved", "[page]") {
+  const TwoRuns runs;
+  const Json all = runs.data();
+  const std::string first = all["runs"][0]["next"], second = all["runs"][1]["next"];
+  const auto events = [&](const std::string& since) {
+    const Json data = runs.data(since);
+    return std::pair(data["runs"][0]["events"].size(), data["runs"][1]["events"].size());
+  };
+  CHECK(events("") == std::pair<size_t, size_t>(2, 1));
+  CHECK(events(first) == std::pair<size_t, size_t>(0, 1));
+  CHECK(events("," + second) == std::pair<size_t, size_t>(2, 0));
+  CHECK(events(first + ',' + second) == std::pair<size_t, size_t>(0, 0));
+  CHECK(all["runs"][1]["name"] == "b");
+  const std::string saved = runs.page.saved(R"({"kind":"none"})");
+  CHECK_THAT(saved, Contains(R"("answer":{"kind":"none"})") && Contains("&lt;t>") &&
+                        Contains(R"("sample":"z")"));
+  for (const char* none : {"", "{", "no JSON"})
+    CHECK_THAT(runs.page.saved(none), Contains("\"answer\":null"));
+}
+
+TEST_CASE("a view reads a run's estimates with their scores, up to a step", "[page]") {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "steps.csv",
+                        "step,loss,lr,grad_norm,seconds\n1,2,0.1,nan,0.5\nx,1,1,1,1\n1,2\n"
+                        "6,1,0.1,1,2\n7,1,0.1,1,3\n6,1,0.1,1,4");
+  write_file_atomically(folder / "loss.csv",
+                        "step,train_loss,val_loss,accuracy\n0,4,3,0.5\n5,3,2.5,nan\n10,2,2,0.75\n");
+  write_file_atomically(folder / "page.jsonl",
+                        "{\"step\":5,\"sample\":\"x\"}\n{\"step\":6,\"layers\":[1]}\nno JSON\n"
+                        "{\"sample\":\"y\"}\n{\"step\":7,\"sample\":\"z\"}\n");
+  RunView view(folder.path.string());
+  view.read(6);
+  Json expected = Json::parse(R"([
+      {"row": [1, 2, 0.1, null, 0.5]}, {"row": [6, 1, 0.1, 1, 2]},
+      {"estimate": [0, 4, 3], "more": {"accuracy": 0.5}},
+      {"estimate": [5, 3, 2.5], "more": {"accuracy": null}},
+      {"step": 5, "sample": "x"}, {"step": 6, "layers": [1]}])");
+  CHECK(Json::parse(view.since("", 100))["events"] == expected);
+  view.add(LossLog::Row{10, 2, 1.5, {{"accuracy", 1}}});
+  expected.push_back(Json::parse(R"({"estimate": [10, 2, 1.5], "more": {"accuracy": 1}})"));
+  CHECK(Json::parse(view.since("", 100))["events"] == expected);
+
+  view.refresh();  // the first time: reads all
+  const Json whole = Json::parse(view.since("", 100));
+  CHECK(whole["events"].size() == 9);
+  view.refresh();
+  CHECK(Json::parse(view.since("", 100)) == whole);
+  write_file_atomically(folder / "loss.csv", "step,train_loss,val_loss\n0,4,3\n");
+  view.refresh();
+  const Json changed = Json::parse(view.since("", 100));
+  CHECK(changed["events"].size() == 7);
+  CHECK(changed["generation"] != whole["generation"]);
 }
 
 TEST_CASE("a view of a run: events, cursors, and rows of long runs", "[page]") {

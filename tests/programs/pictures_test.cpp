@@ -403,6 +403,25 @@ TEST_CASE("tiles: grey images, images without gnuplot, bad tiles", "[pictures]")
   CHECK(scratch.files() == 1);
 }
 
+TEST_CASE("tiles: room for the texts as they are drawn, with what is invisible spelt out",
+          "[pictures]") {
+  const std::string raw = "\xe2\x80\x8b\xff", drawn = "<U+200B><FF>";
+  const auto widths = [](const std::string& text) {
+    const Tensor images = zeros({1, 1, 100, 9});
+    std::vector<int64_t> all;
+    for (const Tiles& tiles : {Tiles{.images = images, .headings = {text}},
+                               Tiles{.images = images, .lines = {{"is", {text}}}},
+                               Tiles{.images = images, .lines = {{text, {"a"}}}},
+                               Tiles{.title = text + text, .images = images}}) {
+      const TileLayout l = layout_of(tiles);
+      all.insert(all.end(), {l.most, l.names, l.width});
+    }
+    return all;
+  };
+  CHECK(widths(raw) == widths(drawn));
+  CHECK(widths(raw) != widths("ab"));
+}
+
 TEST_CASE("an attention page holds its weights, and tokens only as text", "[pictures]") {
   const std::vector<std::string> tokens = nasty("/nowhere/harm");
   const int64_t n = std::ssize(tokens);

@@ -55,6 +55,13 @@ TEST_CASE("the small examples run") {
 
   for (const std::string program : {"own_layer", "scalar_graph"})
     CHECK_THAT(run(program, "--help").output, Contains("usage: " + program));
+  const Result unwritable = run("scalar_graph", "/proc/nowhere/graph.dot");
+  CHECK(unwritable.status == 1);
+  CHECK_THAT(unwritable.output, Contains("scalar_graph: cannot create the folder /proc/nowhere"));
+  fs::create_directory(scratch / "folder");
+  const Result untrained = run("own_layer", scratch / "folder");  // not a file
+  CHECK(untrained.status == 1);
+  CHECK_THAT(untrained.output, Contains("own_layer: ") && !Contains("training;"));
   const Result layer = run("own_layer", scratch / "blocks.safetensors");
   CHECK(layer.status == 0);
   CHECK_THAT(layer.output,
@@ -138,6 +145,9 @@ TEST_CASE("a trained model generates text, the same for the same seed") {
         "generate: " + file + ": expected a model's folder, got a file\n");
   CHECK(run("generate", "--model '" + none + "'").output ==
         "generate: --model: " + none + ": no such file or folder\n");
+  // A message is one line without characters that a terminal would obey.
+  CHECK(run("generate", "--model 'a\nb\x1b[2J\x7f'").output ==
+        "generate: --model: a b [2J : no such file or folder\n");
   CHECK(run("generate", "--modle x").output ==
         "generate: --modle: unknown flag; did you mean --model? (see --help)\n");
   const Result wrong = run("generate", ask + " --top-p 2");
@@ -233,6 +243,16 @@ TEST_CASE("generate: each option reaches the text") {
   check_text(flags + " --tokens 50 --stop '" + tokenizer.decode({text[20]}) + "'",
              {.tokens = 50, .sampling = sampling, .seed = 12, .stop_token = text[20]});
   check_text("--temperature 0 --tokens 9", {.tokens = 9, .sampling = {.temperature = 0}});
+
+  // The vocabulary lacks the line break: without a prompt, a text begins with its first token.
+  const std::string model_flag = "--model '" + (scratch / "model") + "' ";
+  const Result unprompted = run("generate", model_flag + "--tokens 3");
+  CHECK(unprompted.status == 0);
+  CHECK_THAT(unprompted.output, Catch::Matchers::StartsWith(tokenizer.decode({0})));
+  CHECK(unprompted.output.size() == 5);
+  write_file_atomically(scratch / "empty", "");
+  CHECK_THAT(run("generate", model_flag + "--prompt-file '" + scratch / "empty'").output,
+             Contains("generate: --prompt-file: expected at least one token"));
 }
 
 }  // namespace programs_test

@@ -201,6 +201,24 @@ TEST_CASE("digits of no variety differ only in their noise") {
   CHECK(same > 5);
 }
 
+TEST_CASE("digits of a data set: its training images, with sides that are multiples of 4") {
+  const TemporaryFolder folder;
+  const auto mnist = [&](size_t height, size_t width) {
+    write_file_atomically(folder / "train-images-idx3-ubyte",
+                          bytes_of({0, 0, 8, 3}) + big_endian(10) + big_endian(height) +
+                              big_endian(width) + std::string(10 * height * width, '\x33'));
+    write_file_atomically(folder / "train-labels-idx1-ubyte",
+                          bytes_of({0, 0, 8, 1}) + big_endian(10) + std::string(10, '\4'));
+    return read_digits("mnist:" + folder.path.string());
+  };
+  const Digits digits = mnist(8, 4);
+  CHECK(digits.images.shape() == Shape{8, 8, 4});  // four fifths of ten
+  CHECK(digits.images[7][7][3].item() == Approx(0.2));
+  CHECK(digits.labels.to_vector<int>() == std::vector<int>(8, 4));
+  for (const auto& [height, width] : {std::pair<size_t, size_t>{6, 8}, {8, 6}})
+    CHECK_THROWS_WITH(mnist(height, width), Contains("sides that are multiples of 4, got (8, 1, "));
+}
+
 TEST_CASE("images are tiled row by row", "[pictures]") {
   const Tensor images = arange(24).to(float32).reshape({6, 2, 2});
   const Tensor grid = tiled(images, 3);

@@ -155,6 +155,28 @@ TEST_CASE("missing_file: one path, or several separated by commas", "[support]")
   CHECK(missing_file(a + ',' + none + ',' + a) == none);
 }
 
+TEST_CASE("gradus's own source: its files in alphabetical order, one after the other",
+          "[support]") {
+  const std::string text = source_text(), root = gradus::testing::source_path("");
+  const auto at = [&](const std::string& file) {
+    const size_t found = text.find(read_file(root + file));
+    CAPTURE(file);
+    CHECK(found != std::string::npos);
+    return found;
+  };
+  const std::string first = "core/core.h";
+  CHECK(at(first) == 0);
+  CHECK(at("core/debug/build_info.cpp") == read_file(root + first).size());
+  CHECK(at("core/tensor/tensor.cpp") < at("core/tensor/tensor.h"));
+  CHECK(at("core/tensor/tensor.h") < at("models/gpt.cpp"));
+  CHECK(at("models/gpt.cpp") < at("nn/attention.h"));
+  CHECK(at("nn/attention.h") < at("optim/optimizer.h"));
+  CHECK(text.find(read_file(root + "examples/train_gpt.cpp")) == std::string::npos);
+  CHECK(read_text("") == text);
+  CHECK(name_of_text("") == "gradus's own source");
+  CHECK(name_of_text("a") == "a");
+}
+
 TEST_CASE("read_text: a list of files may be longer than a path", "[support]") {
   const TemporaryFolder scratch;
   std::string list, text;
@@ -182,18 +204,41 @@ TEST_CASE("numbers are parsed completely or refused", "[support]") {
 
   CHECK(with_commas(0) == "0");
   CHECK(with_commas(999) == "999");
+  CHECK(with_commas(1000) == "1,000");
+  CHECK(with_commas(100000) == "100,000");
   CHECK(with_commas(1234567) == "1,234,567");
   CHECK(as_clock(65.4) == "1:05");
   CHECK(as_clock(7265) == "2:01:05");
+  CHECK(as_clock(0) == "0:00");
+  CHECK(as_clock(59.5) == "1:00");
+  CHECK(as_clock(3599) == "59:59");
+  CHECK(as_clock(3599.5) == "1:00:00");
   CHECK(shown("a\nb") == "\"a b\"");
   CHECK(shown(std::string(300, '9')) == '"' + std::string(40, '9') + "...\"");
+  CHECK(shown(std::string(40, '9')) == '"' + std::string(40, '9') + '"');
+}
+
+TEST_CASE("texts as words of a shell, and fingerprints", "[support]") {
+  CHECK(in_shell("out/a-b_c.d+e,f=g@h%i9") == "out/a-b_c.d+e,f=g@h%i9");
+  CHECK(in_shell("") == "''");
+  CHECK(in_shell("it's") == "'it'\\''s'");
+  CHECK(in_shell("\u00e9") == "'\u00e9'");
+  for (const char c : std::string(" \t\n$`\"\\!*?[]{}()<>|&;~#^:")) {
+    CAPTURE(c);
+    CHECK(in_shell(std::string{'a', c}) == std::string{'\'', 'a', c, '\''});
+  }
+  // FNV-1a's published values: 0xcbf29ce484222325, 0xaf63dc4c8601ec8c and 0x85944171f73967e8.
+  CHECK(fingerprint("") == "0 14695981039346656037");
+  CHECK(fingerprint("a") == "1 12638187200555641996");
+  CHECK(fingerprint("foobar") == "6 9625390261332436968");
 }
 
 TEST_CASE("scores of batches are weighted by their examples", "[support]") {
   const double unknown = std::numeric_limits<double>::quiet_NaN();
   const Score all = mean_score(
       {{.loss = 2, .examples = 3, .more = {{"right", 1, 1}, {"none", unknown, 0}}},
-       {.loss = 6, .examples = 1, .more = {{"right", 0.5, 3}, {"none", 0, 0}, {"once", 4, 2}}}});
+       {.loss = 6, .examples = 1, .more = {{"right", 0.5, 3}, {"none", 0, 0}, {"once", 4, 2}}},
+       {.loss = unknown, .examples = 0}});
   CHECK(all.loss == 3);
   CHECK(all.examples == 4);
   REQUIRE(all.more.size() == 2);  // means over no examples are omitted
@@ -215,6 +260,12 @@ TEST_CASE("first_not_finite finds the first NaN or infinity", "[support]") {
       t.data<float>()[at] = bad;
       CHECK(first_not_finite({{"a", good}, {"b", count}, {"c", t}}) == "c");
     }
+  const Tensor doubles = tensor({1, NAN, 2, 3}, float64);
+  CHECK(first_not_finite({{"none", {}}, {"a", doubles}, {"b", doubles}}) == "a");
+  CHECK(first_not_finite({{"a", doubles.slice(0, 2)}}) == "");
+  CHECK(first_not_finite({{"a", doubles.slice(0, 0, 4, 2)}}) == "");  // not contiguous
+  CHECK(first_not_finite({{"a", doubles.slice(0, 1, 4, 2)}}) == "a");
+  CHECK(first_not_finite({{"a", full({2}, 1e300, float64)}}) == "");
 }
 
 TEST_CASE("the log of steps is cut where a run resumes", "[support]") {
@@ -486,8 +537,13 @@ TEST_CASE("the log of losses: knows the best even without its row, and checks it
   log.add({2, 3, 2.25, {{"accuracy", 0.5}}});
   log.add({4, 2, 2.25, {{"accuracy", 0.5}}});
   CHECK(log.best()->step == 2);
+  CHECK(log.last_line() == "step 4 train 2.0000 val 2.2500 accuracy 0.5000");
+  CHECK(log.rows_after(2) == 1);
   LossLog read(scratch.path.string());
+  CHECK(read.last_step() == -1);
   read.read_up_to(1);
+  CHECK(read.last_step() == 0);
+  CHECK(read.last_line() == "step 0 train 4.0000 val 3.0000 accuracy nan");
   CHECK(read.best()->step == 0);
   CHECK(read.best()->validation_loss == 3);  // rounded to 7 digits
   CHECK(LossLog::number(3.00000012345) == "3");

@@ -1,5 +1,6 @@
 // train_caption and caption: training, files, errors and output.
 
+#include "examples/tasks/caption_task.h"
 #include "gradus/core/ops/ops.h"
 #include "gradus/models/data/images/shapes.h"
 #include "gradus/models/models.h"
@@ -102,10 +103,84 @@ TEST_CASE("captions: augmentation that makes them untrue is refused, and nothing
               "--flip: expected 0, captions name left and right, got 0.5"},
              {"--data shapes:20 --grey 0.1", "--grey: expected 0, captions name colours, got 0.1"},
              {"--data shapes:20 --rotate 16", "--rotate: expected at most 15 degrees"},
-             {"--data shapes:20 --context 5", "--context 5: the longest caption has 10 tokens"},
+             {"--data shapes:20 --context 5", "--context 5: the longest caption has 9 tokens"},
              {"--vocab 3", "--vocab"}})
       refused(program, flags + bench.out(), why);
   CHECK(!bench.has("out"));
+}
+
+namespace {
+
+/// A task that shows its captions.
+struct Captions : CaptionTask {
+  nn::Linear net{1, 1};
+  explicit Captions(ImageOptions images = {}) : CaptionTask(told(std::move(images)), {}) {}
+  static ImageOptions told(ImageOptions images) {
+    images.data = "shapes:400", images.captioned = true;
+    return images;
+  }
+  using CaptionTask::all_different, CaptionTask::captions, CaptionTask::texts,
+      CaptionTask::tokenizer_, CaptionTask::with_words;
+  nn::Module& model() override { return net; }
+  TaskInfo info() const override { return {}; }
+  Tensor loss(int64_t, int64_t) override { return {}; }
+  Score score(Split, const Views&) const override { return {}; }
+  void save(const std::string&) const override {}
+};
+
+/// The ids of images in batches of `count`, in which no caption or its swapped form is repeated.
+std::vector<std::vector<int64_t>> batches_by_hand(const std::vector<std::string>& captions,
+                                                  size_t count) {
+  std::vector<std::vector<int64_t>> all(1);
+  std::vector<std::string> taken;
+  for (size_t i = 0; i < captions.size(); ++i) {
+    if (std::count(taken.begin(), taken.end(), captions[i]) > 0) continue;
+    taken.push_back(captions[i]), taken.push_back(models::swapped_caption(captions[i]));
+    all.back().push_back(static_cast<int64_t>(i));
+    if (all.back().size() == count) all.emplace_back(), taken.clear();
+  }
+  if (all.size() > 1) all.pop_back();  // incomplete
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("captions: batches without a repeated caption, whole ones unless there is but one") {
+  const Captions task;
+  const std::vector<std::string> all = task.captions(Split::train, arange(320));
+  for (const size_t count : {2, 60, 100, 1000}) {
+    CAPTURE(count);
+    std::vector<std::vector<int64_t>> got;
+    for (const Tensor& ids : task.all_different(Split::train, static_cast<int64_t>(count)))
+      got.push_back(ids.to_vector<int64_t>());
+    CHECK(got == batches_by_hand(all, count));
+  }
+  CHECK(batches_by_hand(all, 60).size() > 1);
+  CHECK(batches_by_hand(all, 1000).size() == 1);
+  // The first caption of the validation part, with [START] and [END].
+  const models::TextBatch text = task.texts(Split::validation, zeros({1}, int64));
+  const std::string caption = models::draw_shapes(320, 1).captions[0];
+  CHECK(task.captions(Split::validation, zeros({1}, int64))[0] == caption);
+  CHECK(text.lengths.item<int64_t>() == std::ssize(task.tokenizer_->encode(caption)) + 2);
+}
+
+TEST_CASE("captions: the options at the limits of what keeps them true and fits") {
+  CHECK_NOTHROW(Captions({.augment = {.rotate = 15}}));
+  CHECK_THROWS_WITH(Captions({.augment = {.rotate = 15.5}}),
+                    Contains("expected at most 15 degrees"));
+  const Captions task;
+  const models::CaptionerConfig fits = task.with_words(models::CaptionerConfig{.context = 10});
+  CHECK(fits.vocab == 22);  // the words of all captions, and four special tokens
+  CHECK_THROWS_WITH(task.with_words(models::CaptionerConfig{.context = 9}),
+                    "--context 9: the longest caption has 10 tokens");
+  // Without [END]:
+  CHECK(task.with_words(models::CaptionerConfig{.context = 9}, 1).context == 9);
+  CHECK_THROWS_WITH(task.with_words(models::CaptionerConfig{.context = 8}, 1),
+                    "--context 8: the longest caption has 9 tokens");
+  const ImageOptions options = captioned_images();
+  CHECK(options.data == "shapes:20000");
+  CHECK(options.captioned);
+  CHECK(options.augment.shift == 2);
 }
 
 TEST_CASE("swapping a caption's shapes keeps its meaning") {

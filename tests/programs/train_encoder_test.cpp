@@ -25,14 +25,55 @@ const std::vector<std::string> programs{"train_mae", "train_contrastive"};
 /// A task that shows the ids of its batches.
 struct Batches : ImageTask {
   nn::Linear net{1, 1};
-  explicit Batches(int64_t views) : ImageTask({.data = "shapes:90", .batch = 50}, {}, views) {}
-  std::vector<int64_t> ids(int64_t step) { return views(step, 0)[0].ids.to_vector<int64_t>(); }
+  mutable std::vector<Views> scored;
+  explicit Batches(int64_t views) : Batches({.data = "shapes:90", .batch = 50}, {}, views) {}
+  Batches(const ImageOptions& images, const TrainOptions& training, int64_t views = 1)
+      : ImageTask(images, training, views) {}
+  using ImageTask::fitted, ImageTask::over, ImageTask::views;
+  std::vector<int64_t> ids(int64_t step, int64_t index = 0) {
+    return views(step, index)[0].ids.to_vector<int64_t>();
+  }
+  /// The ids of the batches of an evaluation.
+  std::vector<std::vector<int64_t>> ids(const Evaluation& evaluation) const {
+    scored.clear();
+    for (int64_t i = 0; i < evaluation.batches; ++i) evaluation.score(i);
+    std::vector<std::vector<int64_t>> all;
+    for (const Views& batch : scored) all.push_back(batch[0].ids.to_vector<int64_t>());
+    return all;
+  }
   nn::Module& model() override { return net; }
   TaskInfo info() const override { return {}; }
   Tensor loss(int64_t, int64_t) override { return {}; }
-  Score score(Split, const Views&) const override { return {}; }
+  Score score(Split, const Views& views) const override {
+    scored.push_back(views);
+    return {};
+  }
   void save(const std::string&) const override {}
 };
+
+}  // namespace
+
+namespace {
+
+/// Compares the probes that a program with the flags above has printed with those of its encoder.
+void check_probes(const models::ViT& encoder, double probe, double random_probe,
+                  double neighbours) {
+  const models::ImageSplit data = models::read_images("shapes:90");
+  const auto features = [&](const models::ViT& of, const models::ImageData& part, int64_t count) {
+    const NoGrad no_grad;
+    const models::ImageBatch all = part.range(0, count, data.train.stats());
+    return models::LabelledFeatures{of.features(all.images), all.labels};
+  };
+  const auto known = [&](const models::ViT& of) { return features(of, data.train, 60); };
+  const auto test = [&](const models::ViT& of) {
+    return features(of, data.test, data.test.size());
+  };
+  manual_seed(5);
+  const models::ViT untrained(encoder.config);
+  CHECK(std::abs(models::linear_probe(known(encoder), test(encoder)) - probe) < 1e-4);
+  CHECK(std::abs(models::linear_probe(known(untrained), test(untrained)) - random_probe) < 1e-4);
+  CHECK(std::abs(models::neighbour_accuracy(known(encoder), test(encoder)) - neighbours) < 1e-4);
+}
 
 }  // namespace
 
@@ -60,15 +101,7 @@ TEST_CASE("train_mae and train_contrastive: train, draw, evaluate and resume") {
         program == "train_mae"
             ? models::load_model<models::MAE>(bench / "out").encoder
             : models::load_model<models::SimCLR<models::ViT>>(bench / "out").encoder;
-    const models::ImageSplit data = models::read_images("shapes:90");
-    const auto features = [&](const models::ImageData& part, int64_t count) {
-      const NoGrad no_grad;
-      const models::ImageBatch all = part.range(0, count, data.train.stats());
-      return models::LabelledFeatures{encoder.features(all.images), all.labels};
-    };
-    const double probe =
-        models::linear_probe(features(data.train, 60), features(data.test, data.test.size()));
-    CHECK(std::abs(probe - said_probe) < 1e-4);
+    check_probes(encoder, said_probe, random_probe, neighbours);
 
     const Result judged = run(program, "--eval-only" + bench.out());
     CHECK_THAT(judged.output, Contains(judgement(result.output)));
@@ -112,6 +145,72 @@ TEST_CASE("batches with several views per image contain no image twice") {
   };
   CHECK(repeats(2) == 0);
   CHECK(repeats(1) > 0);  // batches of 50 of 72 images span epochs
+}
+
+TEST_CASE("images: an evaluation takes all of a split in order, or the same share at every call") {
+  using Ids = std::vector<std::vector<int64_t>>;
+  // 72 training images and 18 for validation.
+  Batches task({.data = "shapes:90", .batch = 5}, {.eval_batches = 3});
+  const Evaluation whole = task.validation();
+  CHECK(whole.examples == 18);
+  CHECK(task.ids(whole) ==
+        Ids{{0, 1, 2, 3}, {4, 5, 6, 7, 8}, {9, 10, 11, 12}, {13, 14, 15, 16, 17}});
+  const Evaluation share = task.estimate(Split::train, 7);
+  CHECK(share.batches == 3);
+  CHECK(share.examples == 15);
+  const Ids some = task.ids(share);
+  for (const std::vector<int64_t>& batch : some) CHECK(batch.size() == 5);
+  CHECK(task.ids(task.estimate(Split::train, 8)) == some);
+  CHECK(some[0] != task.ids(0));  // another order than that of training
+  CHECK(some[0] != some[1]);
+  CHECK(Batches({.data = "shapes:90", .batch = 5}, {.eval_batches = 4})
+            .estimate(Split::validation, 0)
+            .examples == 18);
+
+  std::vector<int64_t> sizes;
+  const auto count = [&](const Tensor& x) {
+    sizes.push_back(x.size(0));
+    return x.flatten(1);
+  };
+  const auto [features, labels] = task.over(Split::validation, count, 12);
+  CHECK(sizes == std::vector<int64_t>{5, 5, 2});
+  CHECK(features.shape() == Shape{12, 3 * 32 * 32});
+  CHECK(labels.shape() == Shape{12});
+  CHECK(task.over(Split::validation, count).labels.numel() == 18);
+}
+
+TEST_CASE("images: batches and views by their numbers, augmented in training alone") {
+  const ImageOptions plain{.data = "shapes:90", .batch = 4},
+      noisy{.data = "shapes:90", .batch = 4, .augment = {.noise = 0.1}};
+  const auto image = [](const std::vector<models::ImageBatch>& views, size_t view) {
+    return values(views[view].images);
+  };
+  Batches one(plain, {}), two(plain, {.accumulate = 2});
+  CHECK(two.ids(0, 1) == one.ids(1));
+  CHECK(two.ids(3, 0) == one.ids(6));
+  Batches single(noisy, {}), twice(noisy, {}, 2);
+  CHECK(image(single.views(0, 0), 0) != image(one.views(0, 0), 0));
+  const auto views = twice.views(1, 0);
+  REQUIRE(views.size() == 2);
+  CHECK(image(views, 0) != image(views, 1));
+  CHECK(values(views[0].ids) == values(views[1].ids));
+  single.ids(single.validation());
+  one.ids(one.validation());
+  twice.ids(twice.validation());
+  CHECK(image(single.scored[0], 0) == image(one.scored[0], 0));
+  CHECK(image(twice.scored[0], 0) != image(one.scored[0], 0));  // contrasts need different views
+  const auto first = image(twice.scored[0], 0);
+  twice.ids(twice.validation());
+  CHECK(image(twice.scored[0], 0) == first);
+}
+
+TEST_CASE("images: a model's sizes are those of the data, and a patch of 0 is a quarter") {
+  const Batches task(1);
+  const models::ViTConfig c = task.fitted(models::ViTConfig{.image = 7, .channels = 1, .patch = 0});
+  CHECK(c.image == 32);
+  CHECK(c.channels == 3);
+  CHECK(c.patch == 8);
+  CHECK(task.fitted(models::ViTConfig{.patch = 16}).patch == 16);
 }
 
 TEST_CASE("embedding plane: the two directions of largest variance") {

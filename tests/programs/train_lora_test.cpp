@@ -62,6 +62,9 @@ TEST_CASE("train_gpt: --lora refuses what it cannot train") {
              Contains("no other linear layer has a name that matches nothing"));
   CHECK_THAT(run("train_gpt", flags + " --lora-layers head" + bench.out()).output,
              Contains("the weight of head is also wte.weight"));
+  for (const std::string muon : {" --optimizer muon", " --recipe fast"})
+    CHECK_THAT(run("train_gpt", flags + muon + bench.out()).output,
+               Contains("--lora trains its updates by AdamW: expected --optimizer adamw"));
   CHECK_FALSE(bench.has("out"));
 }
 
@@ -112,9 +115,8 @@ TEST_CASE("train_gpt: --lora-weights freezes compressed weights and writes the u
                                           "' --prompt t --tokens 5 --temperature 0");
   CAPTURE(text.output);
   CHECK(text.status == 0);
-  CHECK_THAT(run("train_gpt", data + " --lora-weights int8" + bench.out("none")).output,
-             Contains("--lora-weights holds the frozen weights of updates: expected --lora RANK"));
-  for (const std::string flag : {"--lora-alpha 16", "--lora-dropout 0.1", "--lora-layers attn.qkv"})
+  for (const std::string flag :
+       {"--lora-alpha 16", "--lora-dropout 0.1", "--lora-layers attn.qkv", "--lora-weights int8"})
     CHECK_THAT(run("train_gpt", data + ' ' + flag + bench.out("none")).output,
                Contains(flag.substr(0, flag.find(' ')) + " is of low-rank updates"));
 }

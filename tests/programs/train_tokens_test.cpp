@@ -54,7 +54,8 @@ TEST_CASE("train_gpt: words and byte pairs, in memory and on disk, resumed and a
   const Bench bench(text);
   const std::string kind = GENERATE("char", "word", "bpe");
   INFO(kind);
-  const std::string flags = bench.flags + constant + " --eval-every 1 --vocab 300 --tokenizer ";
+  const std::string vocab = kind == "char" ? "" : " --vocab 300",
+                    flags = bench.flags + constant + " --eval-every 1" + vocab + " --tokenizer ";
   const Result whole = run("train_gpt", flags + kind + " --steps 4" + bench.out("whole"));
   INFO(whole.output);
   REQUIRE(whole.status == 0);
@@ -196,6 +197,12 @@ TEST_CASE("generate: prints the text that models::generate gives, of words and o
   const Result empty = run("generate", ask + " --prompt ''");
   CHECK(empty.status == 1);
   CHECK_THAT(empty.output, Contains("--prompt: expected at least one token"));
+  // Without a prompt: after a line break or, of words, after the first word.
+  const Result unprompted = run("generate", "--model '" + (bench / "out") + "' --tokens 5");
+  INFO(unprompted.output);
+  CHECK(unprompted.status == 0);
+  CHECK_THAT(unprompted.output,
+             Catch::Matchers::StartsWith(kind == "word" ? tokenizer->decode({1}) : "\n"));
 }
 
 TEST_CASE("generate: a folder of another kind of model is refused by its name") {
@@ -331,6 +338,7 @@ TEST_CASE("train_gpt: errors in a text or a tokenizer name the file") {
   refused("--on-disk --data /nowhere", "/nowhere");
   refused(data + " --tokenizer bpe --vocab 255", "256");
   refused(data + " --tokenizer letters", "char, word, bpe");
+  refused(data + " --vocab 300", "--vocab has no effect with --tokenizer char");
   // Byte pairs accept any bytes.
   write_file_atomically(bad, std::string(1000, 'a') + std::string(3, '\0') + "\xff\xfe");
   CHECK(run("train_gpt", "--data '" + bad + "' --tokenizer bpe --vocab 256" + small + constant +
@@ -358,6 +366,88 @@ TEST_CASE("bytes of targets: white space counts where tokens do not contain it",
     const auto tokens = static_cast<double>(corpus.tokenizer().encode(text).size());
     CHECK(bytes / static_cast<double>(corpus.validation_tokens()) ==
           Approx(static_cast<double>(text.size()) / tokens).epsilon(0.03));
+  }
+}
+
+TEST_CASE("a corpus begins samples with a line break or, without one, as its text does",
+          "[support]") {
+  const TemporaryFolder folder;
+  const auto first = [&](const std::string& text, const std::string& tokenizer = "char") {
+    write_file_atomically(folder / "text.txt", text);
+    const Corpus corpus(
+        {.data = folder / "text.txt", .val_data = "", .tokenizer = {tokenizer, 300}}, "", "", 4);
+    return corpus.tokenizer().decode(corpus.first_tokens());
+  };
+  std::string line;
+  for (int i = 0; i < 40; ++i) line += "ba dc ";
+  CHECK(first(line + '\n' + line) == "\n");
+  CHECK(first(line) == "b");
+  CHECK(first(line + '\n' + line, "bpe") == "\n");
+}
+
+TEST_CASE("a corpus's validation batches hold about 4096 tokens, the last one the rest",
+          "[support]") {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "text.txt", sample_text());
+  write_file_atomically(folder / "val.txt", sample_text().substr(0, 10000));
+  const auto shapes = [&](int64_t context) {
+    const Corpus corpus({.data = folder / "text.txt", .val_data = folder / "val.txt"}, "", "",
+                        context);
+    std::vector<Shape> all;
+    for (int64_t i = 0; i < corpus.validation_batches(); ++i)
+      all.push_back(corpus.validation_batch(i).inputs.shape());
+    return all;
+  };
+  // Of 9999 targets.
+  CHECK(shapes(1000) == std::vector<Shape>{{4, 1000}, {4, 1000}, {1, 1000}, {1, 999}});
+  CHECK(shapes(3333) == std::vector<Shape>{{1, 3333}, {1, 3333}, {1, 3333}});
+  CHECK(shapes(5000) == std::vector<Shape>{{1, 5000}, {1, 4999}});
+}
+
+TEST_CASE("tokenizers: the kinds with their special tokens and sizes, or a folder's", "[support]") {
+  const TemporaryFolder folder;
+  const std::string text = "the cat sat on the mat, the cat ran";
+  const auto made = [&](const TokenizerOptions& o, const std::string& begins_with = "") {
+    return make_tokenizer(o, begins_with, text, {"[UNK]", "[X]"});
+  };
+  CHECK(TokenizerOptions().name == "char");
+  CHECK(TokenizerOptions().vocab == 4096);
+  for (const std::string kind : {"char", "word", "bpe"}) {
+    CHECK(made({kind, 300})->has_special("[X]"));
+    CHECK(TokenizerOptions{.name = kind}.folder().empty());
+  }
+  CHECK(dynamic_cast<models::CharTokenizer*>(made({"char", 1}).get()));
+  CHECK(made({"word", 2})->vocab_size() == 2 + 2);  // and the special tokens
+  CHECK(made({"bpe", 260})->vocab_size() == 260);
+  const std::unique_ptr<models::Tokenizer> of_words = made({"word", 3});
+  of_words->save(folder / "tokenizer.json");
+  CHECK(made({"char", 1}, folder / "")->to_json() == of_words->to_json());
+  CHECK(made({folder / "", 1})->to_json() == of_words->to_json());
+  CHECK(made({"/nowhere", 1}, folder / "")->to_json() == of_words->to_json());
+  CHECK_THROWS_WITH(made({"/nowhere", 1}), Contains("expected char, word, bpe or a folder"));
+}
+
+TEST_CASE("tokenizers: a model may have more tokens than one of byte pairs, and no fewer",
+          "[support]") {
+  const TemporaryFolder words, pairs;
+  models::WordTokenizer("a b c", {}).save(words / "tokenizer.json");
+  const auto of_words = models::load_tokenizer(words / "");
+  models::BPETokenizer::train("", {.vocab_size = 256}).save(pairs / "tokenizer.json");
+  const int64_t n = of_words->vocab_size();
+  CHECK(load_tokenizer_for(words / "", n)->vocab_size() == n);
+  CHECK_THROWS_WITH(load_tokenizer_for(words / "", n + 1),
+                    Contains("the model has " + std::to_string(n + 1) + " tokens"));
+  CHECK(load_tokenizer_for(pairs / "", 256)->vocab_size() == 256);
+  CHECK(load_tokenizer_for(pairs / "", 300)->vocab_size() == 256);
+  CHECK_THROWS_WITH(load_tokenizer_for(pairs / "", 255),
+                    Contains("the model has 255 tokens, the tokenizer 256"));
+  // The size for a new model, and for one that begins with larger or smaller weights.
+  CHECK(vocab_for<models::GPT>("", *of_words) == n);
+  CHECK(vocab_for<models::GPT>(words / "", *of_words) == n);  // a tokenizer alone
+  for (const int64_t vocab : {n - 1, n + 5}) {
+    models::save_model(words / "model",
+                       models::GPT({.vocab = vocab, .layers = 1, .heads = 1, .dim = 2}));
+    CHECK(vocab_for<models::GPT>(words / "model", *of_words) == std::max(vocab, n));
   }
 }
 

@@ -14,9 +14,11 @@ using Catch::Matchers::EndsWith;
 
 namespace {
 
-/// Flags of a small model of either kind on generated pairs.
-const std::string tiny =
-    " --layers 1 --dim 8 --batch 4 --eval-batches 1 --warmup 2 --seed 5 --count 40";
+/// Flags of a small model of either kind.
+const std::string small_model =
+    " --layers 1 --dim 8 --batch 4 --eval-batches 1 --warmup 2 --seed 5";
+/// The same, on generated pairs.
+const std::string tiny = small_model + " --count 40";
 const std::string kinds[] = {" --model transformer --heads 2", " --model rnn --hidden 8"};
 
 Result train(const std::string& flags) { return run("train_translator", flags); }
@@ -33,7 +35,7 @@ struct PairsBench : Bench {
   std::string flags;
   explicit PairsBench(const std::string& pairs) {
     write_file_atomically(*this / "pairs.tsv", pairs);
-    flags = "--pairs '" + (*this / "pairs.tsv") + "' --heads 2 --steps 2" + tiny;
+    flags = "--pairs '" + (*this / "pairs.tsv") + "' --heads 2 --steps 2" + small_model;
   }
 };
 
@@ -167,12 +169,37 @@ TEST_CASE("train_translator: bad pairs are an error of one line, or skipped and 
                                 Contains("left out: 1 longer than --context, 0 without tokens"));
   CHECK(train(PairsBench("a\tb\nc\td\n").flags + bench.out("two")).status ==
         0);  // one pair is for validation
+}
 
-  for (const char* flags : {"--pairs a.tsv --data denoise", "--text a.txt"}) {
-    const Result wrong = train(flags + bench.out("wrong"));
-    CHECK(wrong.status == 1);
-    CHECK_THAT(wrong.output, Contains("--data denoise"));
+TEST_CASE("train_translator: flags that have no effect are refused") {
+  const Bench bench;
+  for (const auto& [flags, why] : std::vector<std::pair<std::string, std::string>>{
+           {"--pairs a.tsv --data denoise", "--pairs has no effect with --data denoise"},
+           {"--data denoise --count 40", "--count has no effect with --data denoise"},
+           {"--data denoise --skip-bad", "--skip-bad has no effect with --data denoise"},
+           {"--text a.txt", "--text has no effect without --data denoise"},
+           {"--skip-bad", "--skip-bad has no effect without --pairs"},
+           {"--data reversal --pairs a.tsv", "--data has no effect with --pairs"},
+           {"--count 77 --pairs a.tsv", "--count has no effect with --pairs"},
+           {"--vocab 300", "--vocab has no effect with --tokenizer char"}}) {
+    const Result result = train(flags + bench.out("wrong"));
+    INFO(result.output);
+    CHECK(result.status == 1);
+    CHECK(one_line(result.output));
+    CHECK_THAT(result.output, Contains(why));
   }
+  const std::string transformer = tiny + " --schedule transformer --steps 1 --heads 2";
+  for (const std::string flag :
+       {"--optimizer muon", "--lr 0.1", "--min-lr 1e-5", "--stable 0.5", "--decay-steps 9",
+        "--beta1 0.5", "--beta2 0.5", "--weight-decay 0.5"}) {
+    const Result result = train(transformer + ' ' + flag + bench.out("wrong"));
+    CHECK(result.status == 1);
+    CHECK_THAT(result.output, Contains(flag.substr(0, flag.find(' ')) +
+                                       " has no effect: --schedule transformer trains with Adam"));
+  }
+  CHECK(!bench.has("wrong"));
+  REQUIRE(train(transformer + bench.out()).status == 0);
+  CHECK(train("--resume --steps 2" + bench.out()).status == 0);
 }
 
 TEST_CASE("train_translator: denoising, then --init-from for pairs with its tokenizer") {
@@ -180,8 +207,8 @@ TEST_CASE("train_translator: denoising, then --init-from for pairs with its toke
   for (int i = 0; i < 60; ++i) text += "abcdefghijklmnop" + std::to_string(i) + "\n\n";
   const Bench bench(text + text);
   const std::string of_text = " --text '" + (bench / "text.txt") + "'";
-  const Result first = train("--data denoise --heads 2 --steps 3 --context 24" + of_text + tiny +
-                             bench.out("first"));
+  const Result first = train("--data denoise --heads 2 --steps 3 --context 24" + of_text +
+                             small_model + bench.out("first"));
   INFO(first.output);
   REQUIRE(first.status == 0);
   CHECK_THAT(first.output, Contains("54 lines train, 6 other ones validate") &&
@@ -198,12 +225,26 @@ TEST_CASE("train_translator: denoising, then --init-from for pairs with its toke
   REQUIRE(second.status == 0);
   CHECK_THAT(second.output, Contains("unknown: 3 of 51 source tokens, 0 of 35 target tokens"));
   CHECK(bench.file("second/tokenizer.json") == bench.file("first/tokenizer.json"));
+  CHECK_THAT(train("--pairs '" + (pairs / "pairs.tsv") + "' --tokenizer bpe --init-from '" +
+                   (bench / "first") + "'" + bench.out("third"))
+                 .output,
+             Contains("--tokenizer: --init-from uses its folder's tokenizer"));
   // Conversely, a model trained on pairs has no sentinel tokens.
   REQUIRE(train(pairs.flags + bench.out("plain")).status == 0);
   const Result lacking = train("--data denoise" + of_text + " --init-from '" + (bench / "plain") +
                                "'" + bench.out("new"));
   CHECK(lacking.status == 1);
   CHECK_THAT(lacking.output, Contains("the tokenizer lacks [X0]"));
+}
+
+TEST_CASE("train_translator: its sample is printable") {
+  std::string text;
+  for (const char c : std::string("abcdefghijklmnop")) text += std::string("\x1b[2J") + c + "\tx\n";
+  const PairsBench bench(text);
+  const Result result = train(bench.flags + bench.out());
+  INFO(result.output);
+  CHECK(result.status == 0);
+  CHECK_THAT(result.output, Contains("\u241b[2J") && !Contains("\x1b"));
 }
 
 TEST_CASE("train_translator: translations that fill the context are drawn") {
@@ -215,10 +256,6 @@ TEST_CASE("train_translator: translations that fill the context are drawn") {
     CHECK(result.status == 0);
     CHECK_THAT(line_of(result.output, "final: "), Contains(" exact "));
   }
-  const Result refused =
-      train(tiny + " --schedule transformer --optimizer muon --steps 1" + Bench().out("none"));
-  CHECK(refused.status == 1);
-  CHECK_THAT(refused.output, Contains("--schedule transformer trains with Adam"));
 }
 
 TEST_CASE("train_translator: every model, tokenizer and decoding option trains") {

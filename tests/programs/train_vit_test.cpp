@@ -1,7 +1,7 @@
 // train_vit and classify: training, files, errors and output; what all image programs share.
 
 #include "examples/pictures/image_pictures.h"
-#include "examples/tasks/image_corpus.h"
+#include "examples/tasks/classifier_task.h"
 #include "gradus/core/ops/ops.h"
 #include "gradus/models/models.h"
 #include "tests/support/compare.h"
@@ -154,6 +154,10 @@ TEST_CASE("train_vit learns four digits; classify recognises them, grey or colou
   const std::string lines = first.substr(0, first.find('/'));
   CHECK_THAT(said.output, Contains("rgb.png: stored in colour but all grey: read as grey") &&
                               Contains("rgb.png\n" + lines));
+  std::filesystem::copy_file(bench / "rgb.png", bench / "\x1b[2J.png");
+  CHECK_THAT(run("classify", model + named("\x1b[2J.png")).output,
+             Contains("\u241b[2J.png: stored in colour") && Contains("\u241b[2J.png\n") &&
+                 !Contains("\x1b"));
   const Result all = run("classify", model + "--top 99 " + named("out/example.png"));
   CHECK(std::count(all.output.begin(), all.output.end(), '\n') == 11);
 
@@ -185,6 +189,45 @@ TEST_CASE("train_vit refuses bad data and options, and writes nothing") {
            {"--label-smoothing 2", "--label-smoothing"}})
     refused("train_vit", flags + bench.out(), why);
   CHECK(!bench.has("out"));
+}
+
+namespace {
+
+/// A classifier whose batches and scores are shown.
+struct Classifier : ClassifierTask<models::ViT> {
+  explicit Classifier(double label_smoothing, const TrainOptions& training = {})
+      : ClassifierTask({.images = {.data = "shapes:60", .batch = 8, .augment = {.noise = 0.1}},
+                        .label_smoothing = label_smoothing},
+                       training,
+                       {.image = 8, .channels = 1, .patch = 8, .layers = 1, .heads = 2, .dim = 8}) {
+  }
+  using ClassifierTask::model_, ClassifierTask::score, ClassifierTask::views;
+  TaskInfo info() const override { return {}; }
+};
+
+}  // namespace
+
+TEST_CASE("a classifier's loss has its labels smoothed, its scores have not") {
+  manual_seed(4);
+  Classifier task(0.3);
+  CHECK(task.model_.config.classes == 35);
+  CHECK(task.model_.config.image == 32);
+  const auto views = task.views(2, 0);
+  const Tensor logits = task.model_(views[0].images).detach(), labels = views[0].labels;
+  // 0.7 of the target is the label, 0.3 all classes alike.
+  const Tensor log_p = log_softmax(logits, 1);
+  const double right = -mean(gather(log_p, 1, labels.unsqueeze(1))).item();
+  CHECK(task.loss(2, 0).item() == Approx(0.7 * right - 0.3 * mean(log_p).item()));
+  CHECK(ClassifierOptions().label_smoothing == 0.1);
+
+  const NoGrad no_grad;
+  const Score score = task.score(Split::validation, views);
+  CHECK(score.loss == Approx(right));
+  CHECK(score.examples == 8);
+  REQUIRE(score.more.size() == 1);
+  CHECK(score.more[0].name == "accuracy");
+  CHECK(score.more[0].value == mean(argmax(logits, 1) == labels).item());
+  CHECK(score.more[0].examples == 8);
 }
 
 TEST_CASE("image corpus: captions if asked for, and an id per data set") {
@@ -259,6 +302,9 @@ TEST_CASE("pictures of a classifier: counts, shades and attention overlays") {
   CHECK(red[0] == Approx(0.15 + 0.7));
   CHECK(red[11] == Approx(0.15 + 0.7 * 0.1));
   CHECK_THROWS_WITH(attention_overlay(images, ones({1, 1, 3})), Contains("whose sides divide"));
+  // An image without attention is shown without red.
+  CHECK(attention_overlay(images, zeros({1, 1, 2})).to_vector<float>() ==
+        std::vector<float>(24, 0.5f));
 }
 
 }  // namespace train_vit_test

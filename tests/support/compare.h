@@ -17,9 +17,9 @@ namespace gradus::testing {
 using Values = std::vector<double>;
 inline Values values(const Tensor& x) { return x.to_vector<double>(); }
 
-/// Returns the largest |a - b| / (1 + |b|), where equal elements and two NaNs count as 0. Returns
-/// infinity if the quotient of other elements is NaN, if shapes or dtypes differ, or if only one
-/// tensor is defined.
+/// Returns the largest |a - b| / (1 + |b|) of all elements. An element counts as 0 if a and b are
+/// equal there or both NaN, and as infinity if the quotient is NaN otherwise. Returns infinity if
+/// shapes or dtypes differ or if only one tensor is defined, and 0 if neither is.
 inline double difference(const Tensor& a, const Tensor& b) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (!a.defined() || !b.defined()) return a.defined() == b.defined() ? 0 : infinity;

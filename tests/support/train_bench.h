@@ -22,8 +22,9 @@ struct Bench : TemporaryFolder {
     return " --out '" + (*this / name) + "'";
   }
   std::string file(const std::string& name) const { return gradus::read_file(*this / name); }
-  /// Returns the contents of checkpoint, model and logs, which a failed or refused run must leave
-  /// unchanged. For a missing file, the content is "".
+  /// Returns the contents of the checkpoint, the models and the logs in the run's folder `name`, to
+  /// check that a run which is refused or fails before its next save leaves them unchanged. For a
+  /// missing file, the content is "".
   std::vector<std::string> run_files(const std::string& name = "out") const {
     std::vector<std::string> all;
     for (const char* f : {"checkpoint.safetensors", "model.safetensors", "config.json",

@@ -17,8 +17,9 @@ constexpr int64_t width = lanes<float>;
 // Rows of int8 weights, columns of y, per block of sums.
 constexpr int64_t block_rows = width / 2;
 
-// Weights are prefetched this many bytes before their use, which makes products a fifth faster.
-constexpr int64_t ahead = 4096;
+// Weights are prefetched this many bytes before their use: products with bfloat16 become a fifth
+// faster, and those with int8 twice as fast (with 4096 bytes 1.5 times).
+constexpr int64_t bfloat16_ahead = 4096, int8_ahead = 16384;
 
 // Returns the `width` bfloat16 elements from w on, as float32.
 [[gnu::always_inline]] inline Vector widened(const uint16_t* w) {
@@ -102,7 +103,7 @@ void CompressedProduct::int8_dots(int64_t row, int64_t i) const {
     float scale[M][R][stretch];
     for (int64_t r = 0; r < R; ++r) {
       const uint16_t* from = scales + r * blocks_ + begin;
-      __builtin_prefetch(from + ahead / scale_block);
+      __builtin_prefetch(from + int8_ahead / scale_block);
       for (int64_t k = 0; k < M; ++k)
         simd_for(count, [=, to = scale[k][r], by = x_scales + k * blocks_ + begin](int64_t b) {
           to[b] = float_from_bfloat16(from[b]) * by[b];
@@ -111,7 +112,7 @@ void CompressedProduct::int8_dots(int64_t row, int64_t i) const {
     for (int64_t b = 0; b < count; ++b) {
       const int64_t at = (begin + b) * scale_block;
       detail::unroll<R>([&](auto r) {
-        __builtin_prefetch(w + r * cols + at + ahead);
+        __builtin_prefetch(w + r * cols + at + int8_ahead);
         detail::unroll<M>([&](auto k) {
           const Integers products = block_products(w + r * cols + at, x + k * padded + at);
           sums[k][r] += __builtin_convertvector(products, Vector) * scale[k][r][b];
@@ -142,7 +143,7 @@ void CompressedProduct::bfloat16_dots(int64_t row, int64_t i) const {
   const float* x = x_ + i * n;
   Vector sum[M][vectors] = {};
   for (int64_t at = 0; at < whole; at += step) {
-    __builtin_prefetch(reinterpret_cast<const char*>(w + at) + ahead);
+    __builtin_prefetch(reinterpret_cast<const char*>(w + at) + bfloat16_ahead);
     detail::unroll<vectors>([&](auto v) {
       const Vector weights = widened(w + at + v * width);
       detail::unroll<M>([&](auto r) {

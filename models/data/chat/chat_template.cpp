@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "gradus/core/files/file.h"
 #include "gradus/core/files/json.h"
 #include "gradus/core/runtime/error.h"
 #include "gradus/models/data/tokenizers/tokenizer_file.h"
+#include "gradus/models/folder/folder_files.h"
 
 namespace gradus::models {
 
@@ -43,18 +43,6 @@ const std::array<ChatTemplate, 5>& templates() {
        .system_in_user = true},
   }};
   return all;
-}
-
-/// The template whose marks a Jinja template contains; nullptr if none.
-const ChatTemplate* template_of(const std::string& jinja) {
-  constexpr std::array<std::pair<const char*, const char*>, 4> marks{
-      {{"<|im_start|>", "chatml"},
-       {"<|start_header_id|>", "llama3"},
-       {"<<SYS>>", "llama2"},
-       {"[INST]", "mistral"}}};
-  for (const auto& [mark, name] : marks)
-    if (jinja.find(mark) != std::string::npos) return &chat_template(name);
-  return nullptr;
 }
 
 /// A piece of a conversation's text.
@@ -118,6 +106,7 @@ const ChatTemplate& chat_template(const std::string& name) {
 }
 
 std::optional<std::string> internal::chat_template_in(const std::string& path) {
+  if (path.ends_with(".jinja")) return read_file(path);
   const json file = gradus::internal::parse_json((path + ": the file").c_str(), read_file(path));
   const json found = file.is_object() ? file.value("chat_template", json()) : json();
   if (found.is_string()) return found.get<std::string>();
@@ -129,21 +118,28 @@ std::optional<std::string> internal::chat_template_in(const std::string& path) {
   return {};
 }
 
+const ChatTemplate& match_chat_template(const std::string& text, const Tokenizer& tokenizer,
+                                        const std::string& where) {
+  if (text.empty() && tokenizer.has_special("<|im_start|>")) return chat_template("chatml");
+  if (text.empty())
+    return chat_template(tokenizer.has_special("<|start_header_id|>") ? "llama3" : "plain");
+  for (const ChatTemplate& form : templates())
+    if (form.name == text) return form;
+  for (const auto& [mark, name] : {std::pair{"<|im_start|>", "chatml"},
+                                   {"<|start_header_id|>", "llama3"},
+                                   {"<<SYS>>", "llama2"},
+                                   {"[INST]", "mistral"}})
+    if (text.find(mark) != std::string::npos) return chat_template(name);
+  fail(where, ": expected a chat template of the form chatml, llama2, llama3 or mistral");
+}
+
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer) {
   std::string text, path;
   const bool given = !folder.empty();
-  for (const char* file : {"/text.json", "/tokenizer_config.json"})
-    if (const std::string at = folder + file; given && std::filesystem::exists(at))
+  for (const char* file : {"/text.json", "/tokenizer_config.json", "/chat_template.jinja"})
+    if (const std::string at = folder + file; given && internal::file_exists(at))
       if (const auto found = internal::chat_template_in(at)) text = *found, path = at;
-  if (const std::string at = folder + "/chat_template.jinja"; given && std::filesystem::exists(at))
-    text = read_file(path = at);
-  if (!path.empty()) {
-    const ChatTemplate* form = template_of(text);
-    check(form, path, ": expected a chat template of the form chatml, llama2, llama3 or mistral");
-    return *form;
-  }
-  if (tokenizer.has_special("<|im_start|>")) return chat_template("chatml");
-  return chat_template(tokenizer.has_special("<|start_header_id|>") ? "llama3" : "plain");
+  return match_chat_template(text, tokenizer, path);
 }
 
 ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& form,

@@ -39,18 +39,23 @@ struct ChatTemplate {
 ///   "llama3"             <|start_header_id|> and <|eot_id|>
 const ChatTemplate& chat_template(const std::string& name);
 
-/// Returns the template that matches the Jinja template of a model folder. Uses the first Jinja
-/// template that it finds in the file chat_template.jinja, under the key "chat_template" in
-/// tokenizer_config.json, or under the same key in text.json. If the key has an array of named
-/// templates, uses the one named "default".
+/// Returns the template that matches `text`, which is a Jinja template or the name of a template
+/// ("llama2").
 ///
 /// A Jinja template is recognised by its marks, for example <|im_start|>. Everything else in it,
-/// such as a default system message, is ignored. Throws Error if it has the marks of none of
-/// chatml, llama2, llama3 and mistral, or if one of the three files exists but cannot be read.
+/// such as a default system message, is ignored. Throws Error, beginning with `where`, if it has
+/// the marks of none of chatml, llama2, llama3 and mistral.
 ///
-/// If `folder` is "" or has no Jinja template, the tokenizer's special tokens decide: returns
-/// chatml if there is <|im_start|>, otherwise llama3 if there is <|start_header_id|>, otherwise
-/// plain.
+/// If `text` is "", the tokenizer's special tokens decide: returns chatml if there is <|im_start|>,
+/// otherwise llama3 if there is <|start_header_id|>, otherwise plain.
+const ChatTemplate& match_chat_template(const std::string& text, const Tokenizer& tokenizer,
+                                        const std::string& where = "match_chat_template");
+
+/// Returns the template of a model folder. Passes to match_chat_template() the first text that it
+/// finds in the file chat_template.jinja, under the key "chat_template" in tokenizer_config.json,
+/// or under the same key in text.json. If the key has an array of named templates, uses the one
+/// named "default". If `folder` is "" or has no such text, passes "". Throws Error, naming the
+/// file, if match_chat_template() does or if one of the three files exists but cannot be read.
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer);
 
 /// A conversation as token ids. An answer is an assistant's message and the text that ends it.

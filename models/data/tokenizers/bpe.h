@@ -16,7 +16,7 @@ namespace gradus::models::internal {
 /// The rules by which byte-level tokenizers split a text into words.
 enum class WordRule {
   gpt2,    ///< GPT-2's pattern (see BPETokenizer)
-  digits,  ///< each character of a number, and GPT-2's words of each text between numbers (SmolLM2)
+  digits,  ///< each numeric character is a word; GPT-2's pattern splits the rest (SmolLM2)
   llama3,  ///< Llama 3's pattern, in which a word has at most three characters of a number
   qwen2,   ///< Qwen 2's pattern: like Llama 3's, but with one character of a number per word
 };

@@ -48,6 +48,8 @@ class HuggingFaceBPE : public Tokenizer {
   std::string decode(const std::vector<int64_t>& ids) const override;
   int64_t vocab_size() const override { return static_cast<int64_t>(tokens_.size()); }
   std::string to_json() const override { return source_; }
+  /// Returns the names of all tokens, by id.
+  const std::vector<std::string>& tokens() const { return tokens_; }
   /// Returns the id of the added token with this name, special or not, or -1 if there is none.
   int64_t added(const std::string& name) const;
 

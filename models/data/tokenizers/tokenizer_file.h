@@ -81,10 +81,10 @@ WordPieceOptions hf_wordpiece_options(const nlohmann::json& root);
 /// something unsupported.
 std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir);
 
-/// Returns the chat template under the key "chat_template" of a JSON file. The value is a string,
-/// or an array of objects with the keys "name" and "template", of which the one named "default" is
-/// used. Returns nullopt if there is no such value. Throws Error, naming the file, if it cannot be
-/// read or is not JSON.
+/// Returns the content of a file whose name ends with ".jinja", or the chat template under the key
+/// "chat_template" of a JSON file. The value is a string, or an array of objects with the keys
+/// "name" and "template", of which the one named "default" is used. Returns nullopt if there is no
+/// such value. Throws Error, naming the file, if it cannot be read or is not JSON.
 std::optional<std::string> chat_template_in(const std::string& path);
 
 /// Throws Error if an id is outside [0, vocab_size). The message begins with "decode".

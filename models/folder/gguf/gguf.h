@@ -22,6 +22,7 @@
 #include <string>
 
 #include "gradus/models/data/tokenizers/tokenizer.h"
+#include "gradus/models/folder/text_info.h"
 #include "gradus/models/gpt.h"
 
 namespace gradus::models {
@@ -36,14 +37,22 @@ enum class GgufType {
   q8_0
 };
 
-/// The model and the tokenizer of a GGUF file.
+/// The model, the tokenizer and the text information of a GGUF file.
 struct GgufModel {
   GPT model;                             ///< in float32
   std::unique_ptr<Tokenizer> tokenizer;  ///< null if the file has none ("no_vocab")
+  /// The chat template, and the ids of the tokens that begin and end a text if the tokenizer has
+  /// them as special tokens.
+  TextInfo text = {};
 };
 
 /// Writes a GPT and its tokenizer, which may be null, to a GGUF file. Replaces an existing file
 /// atomically. If the model's vocabulary is larger than the tokenizer's, adds unused tokens.
+///
+/// `text`, which may be null, gives the chat template and the tokens that begin and end a text.
+/// Without it, or without these tokens, the tokenizer's are written. GGUF has no place for the rest
+/// of TextInfo, which is left out: several ids for one purpose except the first, ids that are not
+/// the model's, pad_token_id, token_names and class_names.
 ///
 /// The tables at the top of this header list the supported models and tokenizers. Windows shorter
 /// than the context and the options logit_cap, bigram, token_shift, value_shortcut and
@@ -52,7 +61,7 @@ struct GgufModel {
 /// the tokenizer has more tokens than the model, or if a weight is beyond the range of `type` or,
 /// for q8_0, not finite.
 void save_gguf(const std::string& path, const GPT& model, const Tokenizer* tokenizer = nullptr,
-               GgufType type = GgufType::f32);
+               GgufType type = GgufType::f32, const TextInfo* text = nullptr);
 
 /// Reads a GGUF file written by save_gguf or another program. Throws Error, naming the file and the
 /// problem:

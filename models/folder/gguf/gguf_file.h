@@ -15,9 +15,10 @@ namespace gradus::models::internal {
 /// The content of a GGUF file.
 struct GgufFile {
   /// The metadata, by key. A value is an integer, a floating-point number, a string, a boolean, or
-  /// an array of values of one of these types. write_gguf() writes integers as uint32 (int32 in
-  /// arrays), without a check that they fit, floating-point numbers as float32, and an empty array
-  /// as an array of strings.
+  /// an array of values of one of these types. write_gguf() writes floating-point numbers as
+  /// float32, and an empty array as an array of strings. It writes integers as uint32, or as int32
+  /// in arrays, and does not check that they fit. It adds the entries gradus.format and
+  /// gradus.checksum, which read_gguf() leaves out.
   nlohmann::ordered_json metadata = nlohmann::ordered_json::object();
   NamedTensors tensors;  ///< floating or compressed; read_gguf() makes all of them float32
 };

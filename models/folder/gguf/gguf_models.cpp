@@ -62,12 +62,11 @@ Architecture architecture(const char* type, std::vector<std::pair<const char*, c
   a.names.kind = GPT::kind;
   a.names.prefix = "";
   a.names.fixed = std::move(fixed);
-  for (const auto& [field, value] : {std::pair{"value_shortcut", "false"},
-                                     {"embedding_shortcut", "false"},
-                                     {"logit_cap", "0.0"},
-                                     {"bigram", "false"},
-                                     {"token_shift", "false"}})
-    a.names.fixed.emplace_back(field, value);
+  a.names.fixed.insert(a.names.fixed.end(), {{"value_shortcut", "false"},
+                                             {"embedding_shortcut", "false"},
+                                             {"logit_cap", "0.0"},
+                                             {"bigram", "false"},
+                                             {"token_shift", "false"}});
   a.names.layers = {{"wte", {"token_embd"}},
                     {"blocks.*.ln1", {"blk.*.attn_norm"}},
                     {"blocks.*.attn.proj", {"blk.*.attn_output"}},
@@ -314,6 +313,35 @@ GPTConfig read_config(const Architecture& a, const GgufFile& file) {
   return c;
 }
 
+// ---- text information ----
+
+constexpr char jinja_key[] = "tokenizer.chat_template", form_key[] = "gradus.chat_template";
+
+/// Adds what the format can hold of `text`. A token that precedes every text stays the one that
+/// begins texts.
+void add_text(ordered_json& metadata, const TextInfo& text, int64_t vocab) {
+  const bool begins = metadata.value(in_ggml("add_bos_token"), false);
+  for (const auto& [key, ids] : text.token_ids)
+    if (key == "eos_token_id" || (key == "bos_token_id" && !begins))
+      if (!ids.empty() && ids[0] >= 0 && ids[0] < vocab) metadata[in_ggml(key.c_str())] = ids[0];
+  if (!text.chat_template.empty())
+    metadata[text.has_jinja() ? jinja_key : form_key] = text.chat_template;
+}
+
+/// The chat template, and the special tokens that begin and end a text. A token that is not special
+/// only stands in for a missing one, see end_token().
+TextInfo text_in(const ordered_json& metadata, const Tokenizer* tokenizer) {
+  TextInfo text;
+  for (const char* key : {"bos_token_id", "eos_token_id"})
+    if (const json id = metadata.value(in_ggml(key), ordered_json());
+        tokenizer && id.is_number_unsigned() && tokenizer->is_special(id))
+      text.token_ids[key].push_back(id);
+  for (const char* key : {jinja_key, form_key})
+    if (const json form = metadata.value(key, ordered_json()); form.is_string())
+      text.chat_template = form;
+  return text;
+}
+
 ordered_json make_metadata(const Architecture& a, GPTConfig c, GgufType type) {
   ordered_json metadata{{"general.architecture", a.names.type}};
   constexpr int file_types[] = {0, 1, 32, 7};  // llama.cpp's numbers, in the order of GgufType
@@ -321,8 +349,7 @@ ordered_json make_metadata(const Architecture& a, GPTConfig c, GgufType type) {
   if (type == GgufType::q8_0) metadata["general.quantization_version"] = 2;
   c = with_sizes(c);
   const Fields ours = GPT::fields(c);
-  const auto values = ordered_json::parse(keyed_fields(a, ours).to_json());
-  for (const auto& [key, value] : values.items()) metadata[key] = value;
+  metadata.update(ordered_json::parse(keyed_fields(a, ours).to_json()));
   for (const auto& [key, value] : implied(a, c)) metadata[key] = value;
   add_own_fields(metadata, a, ours);
   return metadata;
@@ -332,14 +359,15 @@ ordered_json make_metadata(const Architecture& a, GPTConfig c, GgufType type) {
 
 // ---- files ----
 
-void save_gguf(const std::string& path, const GPT& model, const Tokenizer* tokenizer,
-               GgufType type) {
+void save_gguf(const std::string& path, const GPT& model, const Tokenizer* tokenizer, GgufType type,
+               const TextInfo* text) {
   GPTConfig c = model.config;
   const Architecture& a = architecture_for(c);
   check_held("save_gguf", a, c);
   check(nn::lora_updates(model).empty(), "save_gguf: low-rank updates: call merge_lora first");
   GgufFile file{make_metadata(a, c, type), {}};
   add_gguf_tokenizer(file.metadata, tokenizer, c.vocab);
+  if (text) add_text(file.metadata, *text, c.vocab);
   file.tensors = renamed_tensors(a.names, head_layout(GPT::fields(c)), model.state_dict(),
                                  !a.names.is_llama && !c.bias);
   if (c.rotary.factor != 1 && a.names.is_llama)
@@ -370,7 +398,8 @@ GgufModel load_gguf(const std::string& path) {
   }
   GPTConfig c = model->config;
   load_renamed(a->names, head_layout(GPT::fields(c)), {where, std::move(file.tensors)}, *model);
-  return {std::move(*model), std::move(tokenizer)};
+  TextInfo text = text_in(file.metadata, tokenizer.get());
+  return {std::move(*model), std::move(tokenizer), std::move(text)};
 }
 
 bool is_gguf(const std::string& path) {

@@ -87,32 +87,24 @@ void add_gguf_pieces(ordered_json& metadata, const HuggingFaceBPE& tokenizer, in
   const json root = parse_json("the tokenizer", tokenizer.to_json()), &model = root["model"];
   const json unknown = model.value("unk_token", json());
   auto scores = scores_of(tokenizer, model);
-  std::vector<std::string> tokens(static_cast<size_t>(tokenizer.vocab_size()));
-  for (const auto& [token, id] : model["vocab"].items()) tokens[id] = token;
-  for (const json& token : root.value("added_tokens", json::array()))
-    tokens[token["id"]] = token["content"];
-  std::vector<int> types;
+  Vocabulary v{.model = "llama"};
   std::vector<double> all_scores;
   const double lowest = -static_cast<double>(model["merges"].size());
-  for (const std::string& token : tokens) {
-    const int added = tokenizer.added(token) >= 0 ? user_defined : is_byte(token) ? byte : normal;
-    types.push_back(token == unknown               ? unknown_token
-                    : tokenizer.has_special(token) ? control
-                                                   : added);
-    all_scores.push_back(types.back() == normal ? scores.emplace(token, lowest).first->second : 0);
+  for (const std::string& token : tokenizer.tokens()) {
+    const auto other = tokenizer.added(token) >= 0 ? user_defined : is_byte(token) ? byte : normal;
+    v.add(token, token == unknown ? unknown_token : tokenizer.has_special(token) ? control : other);
+    all_scores.push_back(v.types.back() == normal ? scores.emplace(token, lowest).first->second
+                                                  : 0);
   }
-  while (std::ssize(tokens) < vocab) {
-    tokens.push_back("<unused" + std::to_string(tokens.size()) + ">");
-    types.push_back(unused), all_scores.push_back(0);
-  }
-  metadata[in_ggml("model")] = "llama";
-  metadata[in_ggml("tokens")] = tokens;
+  while (std::ssize(v.tokens) < vocab)
+    v.add("<unused" + std::to_string(v.tokens.size()) + ">", unused);
+  all_scores.resize(v.tokens.size());
+  metadata[in_ggml("model")] = v.model;
+  metadata[in_ggml("tokens")] = v.tokens;
   metadata[in_ggml("scores")] = all_scores;
-  metadata[in_ggml("token_type")] = types;
+  metadata[in_ggml("token_type")] = v.types;
   metadata[in_ggml("add_space_prefix")] = adds_space(root);
   const std::vector<int64_t> begin = tokenizer.begin_ids();
-  check(begin.size() <= 1, "save_gguf: expected at most one token before a text, got ",
-        begin.size());
   metadata[in_ggml("add_bos_token")] = !begin.empty();
   if (!begin.empty()) metadata[in_ggml("bos_token_id")] = begin[0];
   if (tokenizer.has_special("</s>")) metadata[in_ggml("eos_token_id")] = tokenizer.special("</s>");

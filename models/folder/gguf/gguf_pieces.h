@@ -14,7 +14,8 @@ namespace gradus::models::internal {
 bool has_pieces(const HuggingFaceBPE& tokenizer);
 
 /// Adds the keys "tokenizer.ggml.*" that describe the tokenizer to the metadata. `vocab` is the
-/// number of tokens of the model, at least as many as the tokenizer has.
+/// number of tokens of the model, at least as many as the tokenizer has. The tokenizer must put at
+/// most one token before every text.
 ///
 /// llama.cpp merges any two neighbours whose concatenation is a token, the token with the highest
 /// score first. The score of a normal token is therefore minus the index of the first merge that
@@ -22,8 +23,8 @@ bool has_pieces(const HuggingFaceBPE& tokenizer);
 /// other tokens is 0.
 ///
 /// Throws Error if llama.cpp would merge two tokens that the tokenizer does not merge, if merges
-/// that make the same token are not consecutive, if the tokenizer puts a space before some texts
-/// but not all, or if it puts several tokens before every text.
+/// that make the same token are not consecutive, or if the tokenizer puts a space before some texts
+/// but not all.
 void add_gguf_pieces(nlohmann::ordered_json& metadata, const HuggingFaceBPE& tokenizer,
                      int64_t vocab);
 

@@ -143,11 +143,7 @@ Vocabulary vocabulary_of(const HuggingFaceBPE& tokenizer) {
   check(!v.pre.empty(),
         "save_gguf: expected a byte-level tokenizer of the form of Llama 3's, Qwen "
         "2's or SmolLM2's");
-  std::vector<std::string> tokens(static_cast<size_t>(tokenizer.vocab_size()));
-  for (const auto& [token, id] : root["model"]["vocab"].items()) tokens[id] = token;
-  for (const json& token : root.value("added_tokens", json::array()))
-    tokens[token["id"]] = token["content"];
-  for (const std::string& token : tokens)
+  for (const std::string& token : tokenizer.tokens())
     v.add(token, tokenizer.has_special(token)  ? control
                  : tokenizer.added(token) >= 0 ? user_defined
                                                : normal);
@@ -174,7 +170,7 @@ std::unique_ptr<Tokenizer> byte_pairs(const Vocabulary& v, const json& first) {
         vocab[v.tokens[id]] = id;
       else
         added.push_back(
-            {{"id", id}, {"content", v.tokens[id]}, {"special", v.types[id] == control}});
+            {{"id", id}, {"content", v.tokens[id]}, {"special", v.types[id] != user_defined}});
     if (!first.is_null())
       around = {{"type", "TemplateProcessing"},
                 {"single", {{{"SpecialToken", {{"id", first}}}}, {{"Sequence", {{"id", "A"}}}}}}};
@@ -224,6 +220,9 @@ void add_gguf_tokenizer(ordered_json& metadata, const Tokenizer* tokenizer, int6
   Vocabulary v = is_pieces ? Vocabulary() : vocabulary_of(*tokenizer);
   check(tokenizer->vocab_size() <= vocab, "save_gguf: the model has ", vocab,
         " tokens, the tokenizer ", tokenizer->vocab_size());
+  const std::vector<int64_t> begin = tokenizer->begin_ids();
+  check(begin.size() <= 1, "save_gguf: expected at most one token before a text, got ",
+        begin.size());
   if (is_pieces) return add_gguf_pieces(metadata, *form, vocab);
   while (std::ssize(v.tokens) < vocab)
     v.add("<unused" + std::to_string(v.tokens.size()) + ">", unused);
@@ -231,9 +230,6 @@ void add_gguf_tokenizer(ordered_json& metadata, const Tokenizer* tokenizer, int6
   if (!v.pre.empty()) metadata[in_ggml("pre")] = v.pre;
   metadata[in_ggml("tokens")] = v.tokens;
   metadata[in_ggml("token_type")] = v.types;
-  const std::vector<int64_t> begin = tokenizer->begin_ids();
-  check(begin.size() <= 1, "save_gguf: expected at most one token before a text, got ",
-        begin.size());
   if (tokenizer->has_special("[UNK]"))
     metadata[in_ggml("unknown_token_id")] = tokenizer->special("[UNK]");
   if (v.model != "gpt2") return;

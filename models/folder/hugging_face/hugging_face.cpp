@@ -50,6 +50,7 @@ Json save_wordpiece(const std::string& dir, const WordPieceTokenizer& tokenizer,
   config["tokenize_chinese_chars"] = tokenizer.options().split_cjk;
   for (const auto& [role, name] : bert_roles)
     if (tokenizer.has_special(name)) config[role] = name;
+  config["additional_special_tokens"] = tokenizer.special_tokens();
   return config;
 }
 
@@ -75,7 +76,7 @@ void save_tokenizer(const std::string& dir, const Tokenizer& tokenizer, const Te
     return tokenizer.save(tokenizer_path(dir));
   if (text) {
     for (const auto& [key, name] : text->token_names) config[key] = name;
-    if (!text->chat_template.empty()) config["chat_template"] = text->chat_template;
+    if (text->has_jinja()) config["chat_template"] = text->chat_template;
   }
   write_json(in_folder(dir, "tokenizer_config.json"), config);
 }

@@ -50,7 +50,7 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
 /// vocab.txt, and a HuggingFaceBPE as tokenizer.json, each with a tokenizer_config.json. Any other
 /// tokenizer is written as our own tokenizer.json, which transformers cannot read. ImageInfo is
 /// written into preprocessor_config.json and config.json, and TextInfo into config.json and, if
-/// there is one, tokenizer_config.json.
+/// there is one, tokenizer_config.json. A chat template is written only if it is in Jinja.
 ///
 /// Throws Error, before anything is written, if the format cannot express an option (for example
 /// sinusoidal positions, RMS norms together with learned positions, value_shortcut, mean pooling),

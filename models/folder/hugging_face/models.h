@@ -107,8 +107,8 @@ bool has_kind(const HuggingFaceModel& model, const std::string& kind);
 /// Error, naming the file, if we have no such model.
 std::string kind_in(const HuggingFaceConfig& config);
 
-/// Returns the class of the transformers library that wrote the configuration, for example
-/// "GPT2LMHeadModel". This is the first entry of "architectures", or "" if there is none.
+/// Returns the name of the model's class in the transformers library, for example
+/// "GPT2LMHeadModel": the first entry of "architectures", or "" if there is none.
 std::string architecture_of(const HuggingFaceConfig& config);
 inline constexpr const char* text_classifier = "BertForSequenceClassification";
 inline constexpr const char* token_classifier = "BertForTokenClassification";

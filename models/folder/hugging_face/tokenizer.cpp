@@ -338,7 +338,8 @@ std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir) {
   else if (folder.has("vocab.txt"))
     tokenizer = folder.load_wordpiece();
   else
-    fail(dir, ": expected a tokenizer: tokenizer.json, vocab.json and merges.txt, or vocab.txt");
+    fail(dir, ": expected a tokenizer: tokenizer.json, vocab.json and merges.txt, or vocab.txt; ",
+         "transformers converts tokenizer.model and spiece.model to tokenizer.json");
   const auto* bpe = dynamic_cast<const HuggingFaceBPE*>(tokenizer.get());
   if (!bpe) folder.expect("add_prefix_space", {false});
   folder.expect("add_bos_token", {!tokenizer->begin_ids().empty()});

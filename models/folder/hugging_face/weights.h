@@ -39,9 +39,10 @@ struct HeadsInFile {
 NamedTensors load_renamed(const HuggingFaceModel& names, const HeadLayout& layout,
                           HuggingFaceFile file, nn::Module& model, const HeadsInFile& heads = {});
 
-/// Returns `ours`, tensors of one of our models, as a file with these names and this layout stores
-/// them. Compressed tensors become float32. If lacks_biases is true, adds biases of zeros to the
-/// blocks and to the last norm.
+/// Converts `ours`, tensors of one of our models, to what a file contains: renames them by `names`,
+/// which must have an entry for each, and splits, transposes and reorders them as the file stores
+/// them. Tensors in bfloat16 or int8 become float32. If lacks_biases is true, our blocks and last
+/// norm lack biases that the file's have: adds zeros for them.
 NamedTensors renamed_tensors(const HuggingFaceModel& names, const HeadLayout& layout,
                              const NamedTensors& ours, bool lacks_biases);
 

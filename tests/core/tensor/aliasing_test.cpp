@@ -105,6 +105,24 @@ TEST_CASE("gradients returned by grad share memory with no other tensor") {
   CHECK(values(dx.detach()) == Values{5, 1});
 }
 
+TEST_CASE("gradients returned by grad share no memory with what a hook keeps or returns") {
+  const bool create_graph = GENERATE(false, true);
+  const Tensor x = tensor({1, 2}).requires_grad_(), y = tensor({1, 2}).requires_grad_();
+  const Tensor h = x + 1.0;  // its gradient is also x's
+  const Tensor returned = tensor({5, 5});
+  Tensor kept;
+  h.register_hook([&](const Tensor& g) {
+    kept = g;
+    return Tensor();
+  });
+  y.register_hook([&](const Tensor&) { return returned; });
+  const auto results = grad({sum(h * h * y)}, {x, y}, {.create_graph = create_graph});
+  CHECK(values(results[0].detach()) == Values{4, 12});
+  CHECK(values(results[1].detach()) == Values{5, 5});
+  CHECK(results[0].impl().storage != kept.impl().storage);
+  CHECK(results[1].impl().storage != returned.impl().storage);
+}
+
 TEST_CASE("a hook's in-place write changes only its own tensor's gradient") {
   const Tensor x = tensor({1, 2}).requires_grad_(), y = tensor({3, 4}).requires_grad_();
   x.register_hook([](const Tensor& g) {

@@ -99,6 +99,40 @@ TEST_CASE("a rule that breaks its contract throws", "[autograd]") {
   Tensor y = x * 2.0;
   CHECK_THROWS_WITH(record("mine", {y}, {x}, saves_nothing, [](Backward&) {}),
                     "mine: record: output 0 is part of a graph already");
+  const Tensor fresh = ones({2}, float64);
+  CHECK_THROWS_WITH(record("mine", {fresh, y}, {x}, saves_nothing, [](Backward&) {}),
+                    "mine: record: output 1 is part of a graph already");
+  CHECK_FALSE(fresh.requires_grad());
+  CHECK_THROWS_WITH(record("mine", {fresh, fresh}, {x}, saves_nothing, [](Backward&) {}),
+                    "mine: record: output 1 is listed twice");
+}
+
+TEST_CASE("a composed form that returns fewer or more outputs than its op throws", "[autograd]") {
+  const Tensor x = leaf({1, 2});
+  auto loss = [&](size_t count) {
+    const Tensor squared = (x * x).detach(), tripled = (x * 3.0).detach();
+    record_fused(
+        "two", {squared, tripled}, {x}, saves_nothing,
+        [count](auto& in) {
+          std::vector<Tensor> all{in[0] * in[0], in[0] * 3.0, in[0]};
+          all.resize(count);
+          return all;
+        },
+        [](Backward& b) { b.give(0, b.grad(0) * b.input(0) * 2.0 + b.grad(1) * 3.0); });
+    return sum(squared) + sum(tripled);
+  };
+  auto gradient = [&](size_t count, bool create_graph) {
+    return values(grad({loss(count)}, {x}, {.create_graph = create_graph})[0]);
+  };
+  CHECK(gradient(2, false) == Values{5, 7});
+  CHECK(gradient(2, true) == Values{5, 7});
+  for (const size_t count : {size_t{1}, size_t{3}}) {
+    const std::string message =
+        "two: expected 2 outputs of the composed form, got " + std::to_string(count);
+    CHECK_THROWS_WITH(gradient(count, true), message);
+    const ModeScope composed(&Modes::composed, true);
+    CHECK_THROWS_WITH(loss(count), message);
+  }
 }
 
 TEST_CASE("a wrong rule is refused by gradcheck", "[autograd]") {

@@ -144,6 +144,37 @@ TEST_CASE("the hook of an output that gets no gradient is not called", "[autogra
   CHECK(values(x.grad()) == Values{1, 0});
 }
 
+TEST_CASE("a hook keeps its own state from pass to pass", "[autograd]") {
+  const Tensor x = leaf({1, 2});
+  std::vector<int> seen;
+  x.register_hook([&seen, calls = 0](const Tensor&) mutable {
+    seen.push_back(++calls);
+    return Tensor();
+  });
+  for (int pass = 0; pass < 3; ++pass) sum(x * x).backward();
+  CHECK(seen == std::vector<int>{1, 2, 3});
+}
+
+TEST_CASE("a hook that writes to its gradient changes no tensor of an earlier hook", "[autograd]") {
+  const Tensor x = leaf({1, 2}), y = leaf({1, 2}), returned = tensor({5, 5}, float64);
+  Tensor kept;
+  x.register_hook([&](const Tensor&) { return returned; });
+  y.register_hook([&](const Tensor& g) {
+    kept = g;
+    return Tensor();
+  });
+  for (const Tensor& t : {x, y})
+    t.register_hook([](const Tensor& g) {
+      g.mul_(100);
+      return Tensor();
+    });
+  sum(x * x + y * y).backward();
+  CHECK(values(returned) == Values{5, 5});
+  CHECK(values(x.grad()) == Values{500, 500});
+  CHECK(values(kept) == Values{2, 4});
+  CHECK(values(y.grad()) == Values{200, 400});
+}
+
 TEST_CASE("hooks: errors", "[autograd]") {
   const Tensor x = leaf({1, 2});
   CHECK_THROWS_WITH(tensor({1}).register_hook([](const Tensor& g) { return g; }),

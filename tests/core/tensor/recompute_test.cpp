@@ -205,6 +205,70 @@ TEST_CASE("recompute: hooks and retained gradients, of leaves and inside", "[rec
   CHECK(results[0] == results[1]);
 }
 
+TEST_CASE("recompute: a gradient retained in both calls", "[recompute]") {
+  for (const bool returned : both) {
+    std::vector<Values> results;
+    for (const bool recomputed : both) {
+      const Tensor x = leaf({1, 2});
+      Tensor inside;
+      const Tensor y = sum(apply(
+          recomputed,
+          [&](const Tensor& in) {
+            const Tensor h = exp(in);
+            inside = h.retain_grad();
+            return returned ? h : h * h;
+          },
+          x));
+      y.backward();
+      REQUIRE(inside.grad().defined());
+      results.push_back(values(inside.grad()));
+    }
+    CHECK(results[0] == results[1]);
+  }
+}
+
+TEST_CASE("recompute: a penalty is a second output", "[recompute]") {
+  std::vector<Values> results;
+  auto f = [](const Tensor& in) {
+    const Tensor h = exp(in);
+    return std::vector<Tensor>{h * 3.0, sum(h * h)};
+  };
+  for (const bool recomputed : both) {
+    const Tensor x = leaf({1, 2});
+    const std::vector<Tensor> out = recomputed ? recompute(f, x) : f(x);
+    (sum(out[0]) + out[1]).backward();
+    results.push_back(values(x.grad()));
+  }
+  CHECK(results[0] == results[1]);
+}
+
+TEST_CASE("recompute: both calls start from the same state of the function", "[recompute]") {
+  const Tensor x = leaf({2});
+  const Tensor y = recompute(
+      [factor = 1.0](const Tensor& in) mutable {
+        factor *= 3;
+        return exp(in * factor);
+      },
+      x);
+  y.backward();
+  CHECK(x.grad().item() == Approx(3 * std::exp(6)));
+
+  struct Keeps {  // a layer that keeps its last activation
+    Tensor w;
+    mutable Tensor last = {};
+    Tensor operator()(const Tensor& in) const {
+      last = exp(in * w);
+      return last * 2.0;
+    }
+  };
+  const int64_t before = live();
+  for (const bool with_backward : both) {
+    const Tensor w = ones({64}).requires_grad_(), z = sum(recompute(Keeps{w}, ones({64})));
+    if (with_backward) z.backward();
+  }
+  CHECK(live() == before);
+}
+
 // ---- random numbers and modes ----
 
 TEST_CASE("recompute: the second run has the first one's modes and random numbers", "[recompute]") {
@@ -451,15 +515,18 @@ TEST_CASE("recompute: a function that computes something else the second time", 
     return message;
   };
   const std::string opening = "recompute: the function computed something else when run again: ";
+  const std::string hint =
+      " (was a parameter frozen since, or a tensor stored outside in one run only?)";
   const Function squared = [](const Tensor& in) { return in * in; };
   CHECK(error(squared, [](const Tensor& in) { return in * in * in; }) ==
-        opening + "1 ops at first, now 2");
-  CHECK(error(squared, [](const Tensor& in) { return in; }) == opening + "1 ops at first, now 0");
+        opening + "1 ops at first, now 2" + hint);
+  CHECK(error(squared, [](const Tensor& in) { return in; }) ==
+        opening + "1 ops at first, now 0" + hint);
   CHECK(error(squared, [](const Tensor& in) { return in + in; }) ==
         opening + "op 0 was mul, is now add");
   CHECK(error([](const Tensor& in) { return exp(in) * exp(in * 2.0); },
               [](const Tensor& in) { return exp(in) * exp(in.detach() * 2.0); }) ==
-        opening + "4 ops at first, now 2");
+        opening + "4 ops at first, now 2" + hint);
   CHECK(error([&](const Tensor& in) { return exp(exp(in) * in) * w; },
               [&](const Tensor& in) { return exp(in * exp(in)) * w; }) ==
         opening + "input 0 of op 1, mul, is another tensor");
@@ -483,6 +550,26 @@ TEST_CASE("recompute: a function that computes something else the second time", 
   CHECK(error([&](const Tensor& in) { return exp(in.slice(0, 0, 1)); },
               [&](const Tensor& in) { return exp(in.slice(0, 0, 2)); }) ==
         opening + "op 0, slice, has other shapes or dtypes");
+}
+
+TEST_CASE("recompute: a tensor stored in one run only, and a frozen parameter", "[recompute]") {
+  const Tensor x = leaf({1, 2}), w = leaf({3, 4});
+  Tensor penalty;
+  const Tensor y = recompute(
+      [&](const Tensor& in) {
+        const Tensor h = exp(in), squares = sum(h * h);
+        if (!recomputing()) penalty = squares;
+        return h * 3.0;
+      },
+      x);
+  CHECK_THROWS_WITH((sum(y) + penalty).backward(),
+                    Contains("4 ops at first, now 2 (was a parameter frozen since, or a tensor "
+                             "stored outside in one run only?)"));
+  const Tensor z = recompute([&](const Tensor& in) { return in * exp(w); }, x);
+  w.requires_grad_(false);
+  CHECK_THROWS_WITH(sum(z).backward(),
+                    Contains("2 ops at first, now 1 (was a parameter frozen since, or a tensor "
+                             "stored outside in one run only?)"));
 }
 
 // ---- memory ----

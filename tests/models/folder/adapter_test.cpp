@@ -102,7 +102,6 @@ TEST_CASE("load_adapter: refuses files that do not fit, with nothing changed", "
         Case{"\"bias\"", "\"lora_bias\": true, \"bias\"", "lora_bias: expected false"},
         Case{"\"bias\"", "\"modules_to_save\": [\"x\"], \"bias\"",
              "modules_to_save: expected null"},
-        Case{"\"bias\"", "\"layers_to_transform\": 1, \"bias\"", "layers_to_transform: expected"},
         Case{"\"bias\"", "\"alora_invocation_tokens\": [1], \"bias\"",
              "alora_invocation_tokens: expected null"},
         Case{"\"bias\"", "\"init_lora_weights\": \"pissa_niter_4\", \"bias\"",
@@ -228,8 +227,10 @@ TEST_CASE("load_adapter: what a configuration may lack or set to null", "[adapte
                           "lora_bias", "init_lora_weights"})
     nulls[key] = nullptr;
   CHECK(load(nulls) == 0.5);
+  nulls["lora_dropout"] = nullptr;
+  CHECK(load(nulls) == 0);
   nulls["init_lora_weights"] = true;
-  CHECK(load(nulls) == 0.5);
+  CHECK(load(nulls) == 0);
 }
 
 TEST_CASE("load_adapter: a pattern's names are whole words, with or without backslashes",
@@ -313,6 +314,36 @@ TEST_CASE("load_adapter: the first name in a pattern that fits counts", "[adapte
   models::GPT again = make_model();
   models::load_adapter(dir / "", again);
   for (const auto& [name, update] : nn::lora_updates(again)) CHECK(update.alpha == alphas[name]);
+}
+
+TEST_CASE("load_adapter: of some layers only, whose names the tensors have", "[adapter]") {
+  const TemporaryFolder dir;
+  models::GPT model = make_model();
+  nn::add_lora(model, {.rank = 2, .layers = {"blocks.1.attn.qkv"}});
+  models::save_adapter(dir / "", model);
+  json config = json_in(dir / "adapter_config.json");
+  config.update({{"target_modules", {"c_attn"}}, {"layers_pattern", "h"}});
+  for (const json& layers : {json(1), json{1}}) {
+    config["layers_to_transform"] = layers;
+    write_file_atomically(dir / "adapter_config.json", config.dump());
+    models::GPT other = make_model();
+    models::load_adapter(dir / "", other);
+    REQUIRE(nn::lora_updates(other).size() == 1);
+    CHECK(nn::lora_updates(other)[0].first == "blocks.1.attn.qkv");
+  }
+}
+
+TEST_CASE("save_model: refuses a model with low-rank updates", "[adapter]") {
+  const TemporaryFolder dir;
+  models::GPT model = make_model();
+  nn::add_lora(model, {.rank = 2});
+  CHECK_THROWS_WITH(models::save_model(dir / "x", model),
+                    "save_model: the model has low-rank updates: call merge_lora first, or "
+                    "save_adapter instead");
+  CHECK_FALSE(dir.has("x"));
+  nn::merge_lora(model);
+  models::save_model(dir / "x", model);
+  models::load_model<models::GPT>(dir / "x");
 }
 
 TEST_CASE("save_hugging_face: refuses a model with low-rank updates", "[adapter]") {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "gradus/core/core.h"
+#include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 #include "gradus/models/folder/gguf/gguf.h"
 #include "gradus/models/folder/gguf/gguf_file.h"
 #include "gradus/nn/finetune/lora.h"
@@ -264,6 +265,62 @@ TEST_CASE("GGUF: frequency factors may be missing only where nothing scales them
   CHECK(without(nullptr) == "accepted");
   CHECK_THAT(without("8.0"),
              Contains("expected a tensor \"rope_freqs.weight\", since rotary_factor is not 1"));
+}
+
+TEST_CASE("GGUF: the tokens that begin and end a text and the chat template are kept", "[gguf]") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x.gguf";
+  const auto tokenizer = BPETokenizer::train(
+      "the the", {.vocab_size = 260, .special = {"<|endoftext|>", "<|im_end|>", "[PAD]"}});
+  GPTConfig c = gpt2_config();
+  c.vocab = tokenizer.vocab_size();
+  const GPT model(c);
+  TextInfo text{
+      .token_ids = {{"bos_token_id", {2}}, {"eos_token_id", {1, 0}}, {"pad_token_id", {2}}},
+      .token_names = {{"pad_token", "[PAD]"}},
+      .chat_template = "{{ '[INST] ' }}"};
+  const auto written = [&] {
+    save_gguf(path, model, &tokenizer, GgufType::f32, &text);
+    return models::internal::read_gguf(path).metadata;
+  };
+  auto metadata = written();
+  CHECK(metadata["tokenizer.ggml.bos_token_id"] == 2);
+  CHECK(metadata["tokenizer.ggml.eos_token_id"] == 1);
+  CHECK(metadata["tokenizer.chat_template"] == text.chat_template);
+  TextInfo kept{.token_ids = {{"bos_token_id", {2}}, {"eos_token_id", {1}}},
+                .chat_template = text.chat_template};
+  CHECK(load_gguf(path).text == kept);
+
+  // The name of a template is not in Jinja, and ids that the model lacks are left out.
+  text = {.token_ids = {{"bos_token_id", {-1}}, {"eos_token_id", {c.vocab}}},
+          .chat_template = "llama2"};
+  metadata = written();
+  CHECK_FALSE(metadata.contains("tokenizer.chat_template"));
+  CHECK(metadata["tokenizer.ggml.bos_token_id"] == 0);
+  CHECK(metadata["tokenizer.ggml.eos_token_id"] == 0);
+  kept = {.token_ids = {{"bos_token_id", {0}}, {"eos_token_id", {0}}}, .chat_template = "llama2"};
+  CHECK(load_gguf(path).text == kept);
+
+  // The byte that stands in for a missing end is not one.
+  const auto without = BPETokenizer::train("the the", {.vocab_size = 258});
+  save_gguf(path, model, &without);
+  CHECK(load_gguf(path).text == TextInfo());
+}
+
+TEST_CASE("GGUF: the token that precedes every text begins it, whatever else is said", "[gguf]") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x.gguf";
+  const auto tokenizer = load_tokenizer(all_folders + "llama3");
+  GPTConfig c = llama_config();
+  c.vocab = tokenizer->vocab_size();
+  const int64_t end = tokenizer->special("<|eot_id|>");
+  const TextInfo text{.token_ids = {{"bos_token_id", {end}}, {"eos_token_id", {end}}}};
+  save_gguf(path, GPT(c), tokenizer.get(), GgufType::f32, &text);
+  const GgufModel read = load_gguf(path);
+  CHECK(read.tokenizer->begin_ids() == tokenizer->begin_ids());
+  const TextInfo kept{
+      .token_ids = {{"bos_token_id", tokenizer->begin_ids()}, {"eos_token_id", {end}}}};
+  CHECK(read.text == kept);
 }
 
 TEST_CASE("is_gguf looks at the first four bytes", "[gguf]") {

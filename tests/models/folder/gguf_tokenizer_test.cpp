@@ -139,6 +139,19 @@ TEST_CASE("GGUF: the tokens that begin and end texts of byte pairs", "[gguf]") {
   check(chat, "<|im_end|>", "<|im_end|>", false);
 }
 
+TEST_CASE("GGUF: no text holds an unused token, also if it is not the last", "[gguf]") {
+  const auto llama3 = load_tokenizer(all_folders + "llama3");
+  Metadata metadata = metadata_of(*llama3, llama3->vocab_size());
+  const std::string unused = "<|reserved|>";
+  for (const auto& [token, type] : {std::pair{unused, 5}, {"<|last|>", 3}}) {
+    metadata["tokenizer.ggml.tokens"].push_back(token);
+    metadata["tokenizer.ggml.token_type"].push_back(type);
+  }
+  const auto tokenizer = read(metadata);
+  CHECK(tokenizer->special(unused) == llama3->vocab_size());
+  CHECK(tokenizer->encode(unused) == llama3->encode(unused));
+}
+
 TEST_CASE("GGUF: all names of GPT-2's words stand for them", "[gguf]") {
   const auto gpt2 = load_tokenizer(all_folders + "gpt2"),
              qwen2 = load_tokenizer(all_folders + "qwen2");

@@ -117,6 +117,19 @@ TEST_CASE("Hugging Face: the options of BERT's tokenizer are kept", "[hugging_fa
   CHECK(json_in(folder / "x/config.json")["pad_token_id"] == tokenizer.special("[PAD]"));
 }
 
+TEST_CASE("Hugging Face: BERT's tokenizer keeps special tokens other than BERT's",
+          "[hugging_face]") {
+  const TemporaryFolder folder;
+  const models::WordPieceTokenizer tokenizer(
+      {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[E1]", "a", "##b"},
+      {.special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[E1]"}});
+  const models::Bert model({.vocab = 8, .layers = 1, .heads = 1, .dim = 4});
+  models::save_hugging_face(folder / "x", model, {.tokenizer = &tokenizer});
+  const auto back = models::load_tokenizer(folder / "x");
+  CHECK(back->special_tokens() == tokenizer.special_tokens());
+  CHECK(back->encode_with_special("a [E1] ab") == tokenizer.encode_with_special("a [E1] ab"));
+}
+
 TEST_CASE("Hugging Face: the tokens that begin and end a GPT-2's texts", "[hugging_face]") {
   const TemporaryFolder folder;
   const auto saved = [&](const models::Tokenizer& tokenizer) {

@@ -4,6 +4,7 @@
 
 #include "gradus/core/files/file.h"
 #include "gradus/models/bert.h"
+#include "gradus/models/data/tokenizers/bpe_tokenizer.h"
 #include "gradus/models/folder/hugging_face/hugging_face.h"
 #include "gradus/models/folder/model_folder.h"
 #include "gradus/models/gpt.h"
@@ -24,6 +25,8 @@ TEST_CASE("text.json: what it must hold", "[hugging_face]") {
                               .chat_template = "x"};
   models::save_text_info(folder / "", info);
   CHECK(models::load_text_info(folder / "") == info);
+  models::save_text_info(folder / "", {});  // nothing of an earlier model remains
+  CHECK(models::load_text_info(folder / "") == models::TextInfo());
   const auto refused = [&](const char* content) {
     const std::string path = models::text_info_path(folder / "");
     write_file_atomically(path, content);
@@ -61,6 +64,23 @@ TEST_CASE("a Hugging Face folder's chat_template.jinja replaces the template in 
   CHECK(models::load_text_info(folder / "").chat_template == "new");
   const std::map<std::string, std::vector<int64_t>> ids{{"pad_token_id", {3}}};
   CHECK(models::load_text_info(folder / "").token_ids == ids);
+}
+
+TEST_CASE("the name of a chat template stays in our folders", "[hugging_face]") {
+  const TemporaryFolder ours, theirs;
+  models::TextInfo info{.chat_template = "llama2"};
+  models::save_config(ours / "", models::GPT::kind, {});
+  models::save_text_info(ours / "", info);
+  CHECK(models::load_text_info(ours / "") == info);
+  const auto tokenizer = models::BPETokenizer::train("the the", {.vocab_size = 257});
+  const models::GPT model({.vocab = 257, .context = 4, .layers = 1, .heads = 1, .dim = 4});
+  const auto written = [&] {
+    models::save_hugging_face(theirs / "", model, {.tokenizer = &tokenizer, .text = &info});
+    return models::load_text_info(theirs / "").chat_template;
+  };
+  CHECK(written().empty());
+  info.chat_template = "{{ '[INST]' }}";
+  CHECK(written() == info.chat_template);
 }
 
 TEST_CASE("a classifier's folder with Hugging Face's default labels has no names of classes",

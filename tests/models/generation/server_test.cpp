@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <stdexcept>
 
 #include "gradus/core/core.h"
 #include "tests/support/compare.h"
@@ -174,6 +175,51 @@ TEST_CASE("a server's functions are called for each token", "[server]") {
   CHECK(server.take(request) == Tokens(alone.begin(), alone.begin() + 5));
   CHECK(streamed == Tokens(alone.begin(), alone.begin() + 5));
   CHECK(log_probabilities.size() == 5);
+}
+
+TEST_CASE("a request whose function throws is removed, and the others' texts stay theirs",
+          "[server]") {
+  const int64_t failing = GENERATE(0, 1, 2, 3);  // 2 and 3 wait for a row
+  const int thrown_at = GENERATE(1, 3, 13);      // reading the prompt, in a row, a full context
+  CAPTURE(failing, thrown_at);
+  const auto model = random_model(forms()[3]);
+  Server server(*model, 2);
+  const std::vector<Tokens> prompts{{1, 2}, {3}, {4, 5, 6}, {7}};
+  const auto options = [](size_t i) { return models::GenerateOptions{.tokens = 15, .seed = i}; };
+  int calls = 0, thrown = 0;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    models::GenerateOptions o = options(i);
+    if (static_cast<int64_t>(i) == failing)
+      o.on_token = [&](int64_t) {
+        if (++calls == thrown_at) throw std::runtime_error("client gone");
+      };
+    server.add(prompts[i], o);
+  }
+  for (bool more = true; more;) {
+    try {
+      more = server.step();
+    } catch (const std::runtime_error& e) {
+      CHECK(e.what() == std::string("client gone"));
+      ++thrown;
+    }
+  }
+  CHECK(thrown == 1);
+  CHECK_THROWS_WITH(server.finished(failing), Contains("there is no request"));
+  for (size_t i = 0; i < prompts.size(); ++i)
+    if (static_cast<int64_t>(i) != failing)
+      CHECK(server.take(static_cast<int64_t>(i)) ==
+            models::generate(*model, prompts[i], options(i)));
+}
+
+TEST_CASE("of several functions that throw in one step, the first one's exception is thrown",
+          "[server]") {
+  const auto model = random_model(forms()[0]);
+  Server server(*model, 2);
+  for (const char* message : {"first", "second"})
+    server.add({1}, {.on_token = [message](int64_t) { throw Error(message); }});
+  CHECK_THROWS_WITH(server.step(), "first");
+  CHECK(server.running() == 0);
+  CHECK_FALSE(server.step());
 }
 
 TEST_CASE("examples packed into one row do not see each other", "[server]") {

@@ -80,6 +80,10 @@ TEST_CASE("train_gpt: what a checkpoint stores is checked") {
   for (const char* seconds : {"", "soon", "nan", "-1", "1e999", "1,5"})
     bench.refused("seconds", seconds, "seconds");
   bench.refused("data", "", "data");
+  for (const char* step : {"two", "-1"}) bench.refused("best_step", step, "best_step");
+  for (const char* loss : {"", "nan", "low"}) bench.refused("best_loss", loss, "best_loss");
+  for (const char* rates : {"7", "0:1", "7:-1"})
+    bench.refused("rate_by_hand", rates, "rate_by_hand");
   CHECK(run("train_gpt", "--resume" + bench.out()).status == 0);
 }
 
@@ -90,6 +94,11 @@ TEST_CASE("train_gpt: a resumed run keeps its model") {
   CHECK(other.status == 1);
   CHECK_THAT(other.output, Contains("--heads"));
   CHECK(run("train_gpt", "--resume --heads 2" + bench.out()).status == 0);
+  const std::vector<std::string> before = bench.run_files();
+  const Result fewer = run("train_gpt", "--resume --steps 1" + bench.out());
+  CHECK(fewer.status == 1);
+  CHECK_THAT(fewer.output, Contains("has done 2 steps, more than --steps 1"));
+  CHECK(bench.run_files() == before);
 }
 
 TEST_CASE("train_gpt: a checkpoint of an earlier version resumes") {
@@ -149,7 +158,19 @@ TEST_CASE("train_gpt: --ema is the decay of the weights' mean, and --overwrite r
   const Bench bench;
   const std::string flags = bench.flags + " --lr 0.01 --min-lr 0.01 --warmup 0";
   REQUIRE(run("train_gpt", flags + " --ema 0.05 --steps 1" + bench.out("one")).status == 0);
-  REQUIRE(run("train_gpt", flags + " --ema 0.05 --steps 2" + bench.out()).status == 0);
+  const Result trained = run("train_gpt", flags + " --ema 0.05 --steps 2" + bench.out());
+  REQUIRE(trained.status == 0);
+  // What is printed about the mean is the loss of the model in ema/, and not of the other one.
+  const auto number_after = [](const std::string& text, const std::string& label) {
+    return text.substr(text.rfind(label) + label.size(), 6);
+  };
+  const std::string from = "--eval-only --data '" + (bench / "text.txt") + "' --init-from '";
+  CHECK(number_after(trained.output, "weights, with validation loss ") ==
+        number_after(run("train_gpt", from + (bench / "out/ema'")).output, " val_loss "));
+  CHECK(number_after(trained.output, " val_loss ") ==
+        number_after(run("train_gpt", from + (bench / "out'")).output, " val_loss "));
+  CHECK(number_after(trained.output, " val_loss ") !=
+        number_after(trained.output, "weights, with validation loss "));
   const auto tensors = [&](const std::string& folder) {
     return load_safetensors(bench / (folder + "/model.safetensors")).tensors;
   };

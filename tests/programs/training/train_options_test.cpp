@@ -153,7 +153,7 @@ TEST_CASE("train programs: missing data are reported, and not the run in the way
     CHECK_THAT(answer("train_vit", "--data '" + there + "'"), Contains("holds a run"));
 }
 
-TEST_CASE("train_gpt: a warmup that outlasts the run is pointed out") {
+TEST_CASE("train_gpt: a warmup that outlasts the run or --stable's share is pointed out") {
   const Bench bench;
   const auto output = [&](const std::string& flags) {
     const Result result =
@@ -161,11 +161,33 @@ TEST_CASE("train_gpt: a warmup that outlasts the run is pointed out") {
     CHECK(result.status == 0);
     return result.output;
   };
-  const std::string longer = "--warmup 4 is longer than --steps 3: the learning rate ";
-  CHECK_THAT(output(" --stable 0 --warmup 4"),
-             Contains('\n' + longer + "does not reach its peak\n"));
-  CHECK_THAT(output(" --stable 0.5 --warmup 4"), Contains('\n' + longer + "rises faster\n"));
+  const std::string low =
+      "\n--warmup 4 is longer than --steps 3: the learning rate does not reach its peak\n";
+  CHECK_THAT(output(" --stable 0 --warmup 4"), Contains(low));
+  CHECK_THAT(output(" --stable 0.5 --decay-steps 100 --warmup 4"), Contains(low));
+  CHECK_THAT(output(" --stable 0.5 --warmup 2"),
+             Contains("\n--warmup 2 is longer than --stable's share, 1: the learning rate rises "
+                      "faster\n"));
+  CHECK_THAT(output(" --stable 0.5 --warmup 1"), !Contains("--warmup"));
   CHECK_THAT(output(" --warmup 3"), !Contains("--warmup"));
+}
+
+TEST_CASE("train_gpt: Muon's flags need Muon, which needs a learning rate above 0") {
+  const Bench bench;
+  const auto message = [&](const std::string& flags) {
+    const Result result = run("train_gpt", bench.flags + ' ' + flags + bench.out());
+    CHECK(result.status == 1);
+    CHECK(one_line(result.output));
+    return result.output;
+  };
+  for (const std::string flag : {"--muon-lr 0.1", "--muon-steps 3", "--muon-per-head"})
+    CHECK_THAT(message(flag),
+               Contains(flag.substr(0, flag.find(' ')) + " has no effect with --optimizer adamw"));
+  CHECK_THAT(message("--recipe fast --optimizer adamw --no-muon-per-head"),
+             Contains("--no-muon-per-head has no effect with --optimizer adamw"));
+  CHECK_THAT(message("--optimizer muon --lr 0"),
+             Contains("--lr: expected a number above 0 with --optimizer muon, got 0"));
+  CHECK(!bench.has("out"));
 }
 
 TEST_CASE("train_gpt: damaged logs are reported, not truncated") {
@@ -260,6 +282,51 @@ TEST_CASE("train_gpt: foreign files are not overwritten, and an empty validation
   CHECK(run("train_gpt", bench.flags + " --warmup 9 --decay-steps 5" + bench.out("other")).status ==
         1);
   CHECK(!bench.has("other"));
+}
+
+TEST_CASE("train_gpt: --overwrite removes what a run of any program has left, and nothing else") {
+  const Bench bench;
+  std::vector<std::string> stale{"loss.png",   "page.html",
+                                 "page.jsonl", "events.out.tfevents.gradus",
+                                 "text.json",  "images.json"};
+  for (const std::string folder : {"", "best/", "ema/"})
+    for (const char* file :
+         {"adapter_config.json", "adapter_model.safetensors", "images.json", "text.json"})
+      stale.push_back(folder + file);
+  for (const std::string picture :
+       {"alignment", "attention", "confusion", "embeddings", "example", "mistakes", "painted",
+        "pictures", "similarity"})  // as the programs name them, tables in place of some
+    for (const char* kind : {".png", ".csv"}) stale.push_back(picture + kind);
+  const std::vector<std::string> kept{"mine.png", "train.tokens", "best/mine", "example.jpg"};
+  for (const char* folder : {"out/best", "out/ema"})
+    std::filesystem::create_directories(bench.path / folder);
+  for (const std::vector<std::string>& files : {stale, kept})
+    for (const std::string& file : files) write_file_atomically(bench / ("out/" + file), "stale");
+  const std::string flags = bench.flags + " --steps 1" + bench.out();
+  const Result refused = run("train_gpt", flags);
+  CHECK(refused.status == 1);
+  CHECK_THAT(refused.output, Contains("--overwrite replaces it"));
+  REQUIRE(run("train_gpt", flags + " --overwrite").status == 0);
+  for (const std::string& file : stale) {
+    CAPTURE(file);
+    CHECK((!bench.has("out/" + file) || bench.file("out/" + file) != "stale"));
+  }
+  for (const std::string& file : kept) {
+    CAPTURE(file);
+    CHECK(bench.file("out/" + file) == "stale");
+  }
+  CHECK(!bench.has("out/ema"));
+}
+
+TEST_CASE("train_gpt: a picture of an earlier run alone is not overwritten") {
+  const Bench bench;
+  std::filesystem::create_directory(bench.path / "out");
+  for (const std::string file : {"similarity.csv", "mistakes.png", "page.jsonl"}) {
+    write_file_atomically(bench / ("out/" + file), "mine");
+    CHECK_THAT(run("train_gpt", bench.flags + " --steps 1" + bench.out()).output,
+               Contains("holds " + file + ": --overwrite replaces it"));
+    std::filesystem::remove(bench / ("out/" + file));
+  }
 }
 
 TEST_CASE("train_gpt: an empty path is refused, and one with spaces quoted in what to do next") {
