@@ -34,8 +34,8 @@ struct TextEncoder : nn::Module {
   bool causal;                    ///< tokens attend only to themselves and earlier tokens
   Pooling pooling;                ///< features of a text: output of its last token, or mean over
                                   ///< its tokens
-  int64_t recompute;              ///< blocks whose activations backward recomputes at a time; 0
-                                  ///< means none
+  /// Number of blocks whose activations backward recomputes at a time. 0 means none.
+  int64_t recompute;
   explicit TextEncoder(const CLIPConfig& config);
 
   /// Returns text features (B, text_dim). Padding is ignored. Throws Error if a text is longer than
@@ -54,8 +54,8 @@ struct CLIP : nn::Module {
   ViT image;                                     ///< the image encoder
   TextEncoder text;                              ///< the text encoder
   nn::Linear image_projection, text_projection;  ///< into the joint embedding, without biases
-  const Tensor logit_scale;  ///< log of the factor that multiplies cosine similarities; initially
-                             ///< log(1 / 0.07)
+  /// Log of the factor that multiplies cosine similarities. Initially log(1 / 0.07).
+  const Tensor logit_scale;
   explicit CLIP(const CLIPConfig& config);
 
   /// Returns unit-length embeddings of images (N, C, H, W): (N, shared).

@@ -58,8 +58,8 @@ struct MultiHeadAttention : Module {
   Dropout dropout;         ///< applied to the attention weights and to the output
   std::optional<RMSNorm> q_norm, k_norm;  ///< set if qk_norm: norms over key_dim, shared by all
                                           ///< heads
-  const Tensor value_shortcut;            ///< a and b of the option value_shortcut, in a tensor
-                                          ///< (2), or undefined
+  /// The scalars a and b of the option value_shortcut, a tensor (2), or undefined.
+  const Tensor value_shortcut;
   MultiHeadAttention(int64_t dim, const MultiHeadAttentionOptions& options);
 
   /// Computes self-attention of x (B, T, dim). `mask` broadcasts to (B, heads, T, T). A bool mask

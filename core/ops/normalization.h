@@ -23,9 +23,11 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-6);
 /// The output of batch_norm for x (N, C, ...), and the mean and variance used to normalise.
 struct BatchNormOutput {
   Tensor y;  ///< the result, of x's shape
+  ///@{
   /// The mean and the variance of each channel, (C), detached. The variance is biased: its divisor
   /// is the number of elements per channel.
   Tensor mean, var;
+  ///@}
 };
 /// Returns batch norm in training mode: (x - mean) / sqrt(var + eps) * weight + bias for x
 /// (N, C, ...), with the mean and variance of the elements of each channel. weight and bias are (C)
