@@ -144,8 +144,8 @@ flags = -std=c++20 $(march) $(wide) -fopenmp -fno-math-errno \
   -Wall -Wextra -Wpedantic $(remarks) \
   $(if $(filter-out 0,$(WERROR)),-Werror) $(if $(filter-out 0,$(DEBUG)),-g -D_GLIBCXX_ASSERTIONS) \
   $(if $(SANITIZE),$(if $(filter-out 0,$(DEBUG)),,-g1) -fno-omit-frame-pointer $(sanitize))
-# UndefinedBehaviorSanitizer's checks of pointers and classes would take more than half of the time to compile, and
-# AddressSanitizer checks each access anyway. With sanitizers g++ warns of std::function's members by mistake.
+# UndefinedBehaviorSanitizer's checks of pointers and of the classes they point to (vptr) would take more than half of
+# the time to compile, and AddressSanitizer checks each access anyway. With sanitizers g++ warns of std::function's members by mistake.
 unchecked := $(if $(findstring address,$(SANITIZE)),-fno-sanitize=$(subst $(space),$(comma),pointer-overflow null object-size vptr))
 sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all $(unchecked) \
   $(if $(findstring g++,$(compiler)),$(if $(findstring clang,$(compiler)),,-Wno-maybe-uninitialized)))

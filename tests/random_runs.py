@@ -136,6 +136,20 @@ def command_of(program, chosen):
     return " ".join([program, *usual, *chosen])
 
 
+def together(chosen):
+    """The flags chosen, without those that another one refuses."""
+    names = {flag.split()[0] for flag in chosen}
+    without = lambda *some: [flag for flag in chosen if flag.split()[0] not in some]
+    if "--schedule transformer" in chosen:
+        return [flag for flag in without("--optimizer", "--lr", "--min-lr", "--stable", "--decay-steps", "--beta1", "--beta2",
+                                         "--weight-decay") if "--muon" not in flag and "--no-muon" not in flag]
+    if any(name.startswith(("--muon-", "--no-muon-")) for name in names):
+        chosen = without("--optimizer") + ["--optimizer muon"]
+    if "--vocab" in names:
+        chosen = without("--tokenizer") + ["--tokenizer bpe"]
+    return chosen
+
+
 def killed(bench):
     """Kills a run and resumes it; returns what came of it."""
     draw = bench.draw
@@ -143,7 +157,7 @@ def killed(bench):
     flags = bench.flags(program)
     drawn = draw.sample(flags, draw.randint(1, 5)) + [draw.choice([flag for flag in flags if flag[0] in KEPT])]
     chosen = [bench.value(flag) for flag in dict.fromkeys(drawn) if flag[0] != "eval-every"]
-    command = command_of(program, [f"--eval-every {draw.randint(1, 3)}", *chosen])
+    command = command_of(program, [f"--eval-every {draw.randint(1, 3)}", *together(chosen)])
     crash.write_data(bench.folder)
     begin = time.monotonic()
     expected = bench.run(f"{command} --threads {draw.randint(1, 4)}")

@@ -59,7 +59,7 @@ ChatCorpus::ChatCorpus(const CorpusOptions& options, const std::string& begins_w
                        : &models::chat_template(form);
   core::check(form_->name != "plain" || !tokenizer_->encode(form_->assistant.after).empty(),
               o_.data, ": an empty line ends each answer, and the tokenizer drops line breaks: ",
-              "expected --tokenizer char or bpe");
+              "expected one of characters or byte pairs");
   id_ += ' ' + form_->name;
   train_ = data_of(o_.data, train, *tokenizer_, *form_, context);
   const std::string& held_out = o_.val_data.empty() ? o_.data : o_.val_data;

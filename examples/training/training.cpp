@@ -1,7 +1,6 @@
 #include "examples/training/training.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "examples/training/trainer.h"
 #include "gradus/core/debug/build_info.h"
 #include "gradus/core/ops/loss.h"
+#include "gradus/models/folder/hugging_face/hugging_face.h"
 #include "gradus/models/folder/model_folder.h"
 #include "gradus/nn/metrics.h"
 #include "gradus/optim/muon.h"
@@ -44,8 +44,10 @@ namespace {
 /// The schedule of --stable. A warmup that is longer than the steps before the decay is shortened.
 optim::schedule::StableDecayOptions stable_decay(const TrainOptions& o) {
   const int64_t end = o.decay_steps > 0 ? o.decay_steps : o.steps;
-  const int64_t falling = std::llround((1 - o.stable) * static_cast<double>(end)),
-                decay = std::max<int64_t>(falling, 1), warmup = std::min(o.warmup, end - decay);
+  // 1e-9: (1 - 0.8) * 10 is less than 2.
+  const double falling = (1 - o.stable) * static_cast<double>(end) + 1e-9;
+  const int64_t decay = std::clamp(static_cast<int64_t>(falling), int64_t{1}, end),
+                warmup = std::min(o.warmup, end - decay);
   return {.lr = o.lr, .min_lr = o.min_lr, .warmup = warmup, .decay = decay, .steps = end};
 }
 }  // namespace
@@ -287,7 +289,7 @@ void load_initial_weights(const TrainOptions& o, nn::Module& model) {
   try {
     models::load_weights(o.init_from, model);
   } catch (const Error& e) {
-    if (o.eval_only) throw;
+    if (o.eval_only || !models::is_hugging_face(o.init_from)) throw;
     models::load_weights(o.init_from, model, {.new_heads = true});
     std::printf("%s\n  these layers are newly initialised\n", e.what());
   }

@@ -365,7 +365,8 @@ class Module(_Handle):
                 if raised:
                     return 1
                 ids.append(token)
-                return on_token is not None and bool(on_token(token))
+                stop = on_token is not None and on_token(token)
+                return type(stop).__name__ in ("bool", "bool_") and bool(stop)  # also NumPy's
             except BaseException as error:
                 raised.append(error)
                 return 1

@@ -41,12 +41,13 @@ DataParallel::DataParallel(std::vector<Tensor> params, Communicator& communicato
   }
   copy_from_rank_0();
   make_buckets(options.bucket_bytes);
+  hooks_.assign(params_.size(), -1);
   try {
     if (communicator_.size() > 1) thread_ = std::thread([this] { run_exchanges(); });
   } catch (const std::system_error& error) {
     fail("DataParallel: the thread that exchanges gradients cannot start: ", error.what());
   }
-  hooks_.assign(params_.size(), -1);  // after the last error: hooks must not outlive this object
+  // After the last error: hooks must not outlive this object.
   for (size_t i = 0; i < params_.size(); ++i)
     if (params_[i].requires_grad())
       hooks_[i] = params_[i].register_hook([this, i](const Tensor&) {

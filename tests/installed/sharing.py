@@ -135,8 +135,8 @@ def generates(folder):
     assert len(ids) == 9 and ids == model.generate(prompt, tokens=9, seed=3, vocab=len(tokenizer))
     seen = []
     assert len(model.generate(prompt, lambda i: seen.append(i) or len(seen) == 4)) == 4
-    for stop in (np.bool_(True), 1):
-        assert len(model.generate(prompt, lambda i: stop, tokens=9)) == 1
+    for stop, most in ((np.bool_(True), 1), (np.bool_(False), 9), (1, 9), ("text", 9)):
+        assert len(model.generate(prompt, lambda i: stop, tokens=9)) == most
     refused(ZeroDivisionError, "", model.generate, prompt, lambda i: 1 / 0)
     refused(TypeError, "unknown option 'token'", model.generate, prompt, token=3)
 
@@ -156,16 +156,16 @@ def interrupts_threads(folder):
 
     def first(_):
         first_runs.set()
-        second_runs.wait()
+        assert second_runs.wait(60)
         trace = types.TracebackType(None, sys._getframe(1), 0, 1)  # as if the callback had just been entered
         sys.unraisablehook(types.SimpleNamespace(object=None, exc_value=KeyboardInterrupt(), exc_traceback=trace))
 
     def second(_):
         second_runs.set()
-        first_ended.wait()
+        assert first_ended.wait(60)
 
     def run_second():
-        first_runs.wait()
+        assert first_runs.wait(60)
         found.extend(model.generate(prompt, second, tokens=1))
 
     thread = threading.Thread(target=run_second)

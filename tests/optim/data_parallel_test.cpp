@@ -348,10 +348,10 @@ TEST_CASE("DataParallel: with one rank, a pass that throws ends the step", "[dat
 }
 
 TEST_CASE("DataParallel: if its thread cannot start, it leaves no hooks", "[data_parallel]") {
-  pthread_attr_t usual, huge;  // no thread has a stack of 2^47 bytes
+  pthread_attr_t usual, huge;  // no thread has a stack of 2^60 bytes
   REQUIRE(pthread_getattr_default_np(&usual) == 0);
   REQUIRE(pthread_getattr_default_np(&huge) == 0);
-  REQUIRE(pthread_attr_setstacksize(&huge, size_t{1} << 47) == 0);
+  REQUIRE(pthread_attr_setstacksize(&huge, size_t{1} << 60) == 0);
   const Tensor params[] = {ones({2}).requires_grad_(), ones({2}).requires_grad_()};
   const std::vector<std::string> errors = on_ranks(2, [&](Communicator& c) {
     optim::all_gather(c, "", "nothing");  // both ranks have started

@@ -188,7 +188,7 @@ TEST_CASE("train_gpt on conversations: refuses damaged ones by line, and flags o
       run("train_gpt", bench.flags + " --tokenizer word --steps 1" + bench.out("words"));
   CHECK(words.status == 1);
   CHECK_THAT(words.output, Contains("chat.jsonl: an empty line ends each answer") &&
-                               Contains("expected --tokenizer char or bpe"));
+                               Contains("expected one of characters or byte pairs"));
   CHECK(!bench.has("words"));
 }
 

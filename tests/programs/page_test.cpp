@@ -424,7 +424,7 @@ TEST_CASE("a page pauses a run at the step that was asked for, and counts the ti
   CHECK(runs.page.paused_seconds() == 0);
   Json paused;
   std::thread reader([&] {
-    for (int i = 0; i < 300 && !(paused = runs.data()["state"])["paused"].get<bool>(); ++i)
+    for (int i = 0; i < 3000 && !(paused = runs.data()["state"])["paused"].get<bool>(); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     runs.control(R"({"do":"resume"})");
@@ -458,7 +458,7 @@ TEST_CASE("a page's questions wait while they would take too much of the time", 
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   CHECK(asked.empty());
-  for (int i = 0; i < 300 && asked.empty(); ++i) {
+  for (int i = 0; i < 3000 && asked.empty(); ++i) {
     runs.page.answer(1, probe, true);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

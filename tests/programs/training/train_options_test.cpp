@@ -165,10 +165,10 @@ TEST_CASE("train_gpt: a warmup that outlasts the run or --stable's share is poin
       "\n--warmup 4 is longer than --steps 3: the learning rate does not reach its peak\n";
   CHECK_THAT(output(" --stable 0 --warmup 4"), Contains(low));
   CHECK_THAT(output(" --stable 0.5 --decay-steps 100 --warmup 4"), Contains(low));
-  CHECK_THAT(output(" --stable 0.5 --warmup 2"),
-             Contains("\n--warmup 2 is longer than --stable's share, 1: the learning rate rises "
+  CHECK_THAT(output(" --stable 0.5 --warmup 3"),
+             Contains("\n--warmup 3 is longer than --stable's share, 2: the learning rate rises "
                       "faster\n"));
-  CHECK_THAT(output(" --stable 0.5 --warmup 1"), !Contains("--warmup"));
+  CHECK_THAT(output(" --stable 0.5 --warmup 2"), !Contains("--warmup"));
   CHECK_THAT(output(" --warmup 3"), !Contains("--warmup"));
 }
 

@@ -160,13 +160,21 @@ std::string help_of(const std::string& name) {
 std::string printed(const std::function<void()>& f) {
   const TemporaryFolder folder;
   std::fflush(stdout);
-  const int before = ::dup(STDOUT_FILENO),
-            file = ::open((folder / "said").c_str(), O_WRONLY | O_CREAT, 0600);
-  REQUIRE(::dup2(file, STDOUT_FILENO) >= 0);
-  f();
-  std::fflush(stdout);
-  ::dup2(before, STDOUT_FILENO);
-  ::close(before), ::close(file);
+  struct Restore {  // also if f() throws
+    int before = ::dup(STDOUT_FILENO);
+    ~Restore() {
+      std::fflush(stdout);
+      ::dup2(before, STDOUT_FILENO);
+      ::close(before);
+    }
+  };
+  {
+    const Restore restore;
+    const int file = ::open((folder / "said").c_str(), O_WRONLY | O_CREAT, 0600);
+    REQUIRE(::dup2(file, STDOUT_FILENO) >= 0);
+    ::close(file);
+    f();
+  }
   return read_file(folder / "said");
 }
 
