@@ -54,8 +54,9 @@ struct Captioner : nn::Module {
   nn::Attention attention;               ///< additive; the decoder's state attends to the
                                          ///< annotations
   nn::Linear gate;                       ///< W_b: hidden -> features
-  nn::RecurrentCell cell;                ///< reads [y, z]: dim + features -> hidden
-  nn::Linear readout;                    ///< L_h and L_z: [h, z] -> dim
+  nn::RecurrentCell cell;                ///< reads the previous word's embedding y and the attended
+                                         ///< features z: dim + features -> hidden
+  nn::Linear readout;                    ///< L_h and L_z as one layer: [h, z] -> dim
   nn::Linear head;                       ///< L_o: dim -> vocab
   explicit Captioner(const CaptionerConfig& config);
 

@@ -27,7 +27,7 @@ struct LoraUpdate;  // finetune/lora.h
 
 /// The base of layers and models: named parameters, buffers and children, in order of registration.
 /// Registering throws Error if the name is empty, contains a dot, or is already used in the same
-/// module, for example by children().
+/// module. The names "blocks.0", "blocks.1", ... that children() registers also use "blocks".
 /// Copying a module copies handles, as copying a Tensor does: both copies share the parameters. A
 /// parameter registered in several places (a tied parameter) is listed, counted and saved once,
 /// under its first name.
@@ -79,9 +79,10 @@ class Module {
   /// them see the new dtype. Clears the gradients of the converted tensors.
   ///
   /// If `dtype` is bfloat16 or int8, converts and freezes only weights marked by compressible(),
-  /// such as those of Linear and Embedding. A weight that another layer registers without the mark
-  /// keeps its dtype. The model can then be used for inference, or to train other layers around the
-  /// converted weights. Weights converted back to float32 or float64 stay frozen.
+  /// such as those of Linear and Embedding. A marked weight keeps its dtype if another layer
+  /// registers it too, but without the mark. The model can then be used for inference, or to train
+  /// other layers around the converted weights. Weights converted back to float32 or float64 stay
+  /// frozen.
   ///
   /// Throws Error, with nothing changed, if a tensor cannot be converted; the message names the
   /// tensor. float64 converts to neither bfloat16 nor int8. Only a matrix of finite elements

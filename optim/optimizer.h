@@ -122,8 +122,8 @@ class GroupOptimizer : public Optimizer {
   void set_lr(double lr) override;
   const std::vector<ParameterGroup>& groups() const { return groups_; }  ///< in the order given
 
-  /// Returns "step", the number of updates of each parameter, and one tensor per state of each
-  /// float32 or float64 parameter, for example "exp_avg.0".
+  /// Returns a tensor "step", which contains the number of updates of each parameter, and one
+  /// tensor per state of each float32 or float64 parameter, for example "exp_avg.0".
   NamedTensors state_dict() const override;
   void load_state_dict(const NamedTensors& state) override;
 

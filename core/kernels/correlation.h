@@ -247,8 +247,8 @@ void Correlation<E>::run_part(Space& space, int64_t part, int64_t first, int64_t
   }
 }
 
-/// Computes y. The parallel tasks are whole parts (groups of an image) or, if there are few parts,
-/// blocks of windows of a part.
+/// Computes y. Threads divide the work by parts, each of which is one group of one image. If there
+/// are few parts, they also divide the windows of each part.
 template <class E>
 void Correlation<E>::run() const {
   const int64_t parts = images * groups, count = sweep.count();
@@ -446,8 +446,8 @@ void convolve(const ConvolutionShape& p, const Sum<E>* x, const Sum<E>* weight, 
       .run();
 }
 
-// Computes dx at the positions of one phase of axis y combined with one phase of axis x (see
-// backward_axis). `sweep` has the windows for these positions.
+// Computes dx at some of its positions: along each axis, those in one phase, that is, with one
+// value of (position + padding) % stride. `sweep` has the windows over dy for these positions.
 template <class E>
 void convolve_phase(const ConvolutionShape& p, const Sweep& sweep, const Sum<E>* dy,
                     const Sum<E>* weight, Sum<E>* dx) {

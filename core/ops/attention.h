@@ -62,8 +62,9 @@ class AttentionTrace {
   /// where B is the product of all axes before H.
   const std::vector<Tensor>& weights() const { return weights_; }
   /// Calls the function `weights` and appends the tensor (B, H, Tq, Tk) that it returns, detached,
-  /// to the innermost trace of this thread. Other attention ops call this to be recorded too. Does
-  /// nothing if the thread has no trace or if recomputing() is true.
+  /// to the innermost trace of this thread. Does nothing if the thread has no trace or if
+  /// recomputing() is true. Call this to record attention that the ops above do not compute, as
+  /// nn::Attention does.
   template <class Weights>
   static void add(Weights&& weights) {
     if (AttentionTrace* trace = current(); trace && !recomputing())

@@ -7,7 +7,7 @@ namespace gradus {
 
 struct MaxPool2dOptions {
   Size2d stride = 0;    ///< distance between neighbouring windows; 0 means the size of the kernel
-  Size2d padding = 0;   ///< pixels on each side, at most half the kernel; ignored by the maximum
+  Size2d padding = 0;   ///< pixels of -infinity added on each side, at most half the kernel
   Size2d dilation = 1;  ///< distance between neighbouring elements of a window
 };
 /// Returns the maximum of each window of `kernel` pixels: (..., H, W) -> (..., H', W'), with

@@ -24,7 +24,7 @@ struct Tiles {
 };
 
 /// Throws Error if the images are empty or not (N, 1 or 3, H, W), if `across` is below 1, if there
-/// are headings but not one per column, or if a line does not have one text per image.
+/// are headings but not one per column, or if an entry of `lines` does not have one text per image.
 void check_tiles(const Tiles& tiles);
 
 /// The size of a picture in pixels.

@@ -96,7 +96,7 @@ class Spec {
 
 /// Returns the module that `layers` describes, see gradus_sequential.
 gradus_module make_sequential(const char* layers);
-/// Returns the optimiser of the module's parameters that `rule` describes, see
+/// Returns an optimiser of the module's parameters. `rule` describes the optimiser, see
 /// gradus_optimizer_new.
 std::unique_ptr<optim::Optimizer> make_optimizer(const nn::Module& module, const char* rule);
 

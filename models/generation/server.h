@@ -1,7 +1,8 @@
 #pragma once
-// Generates many texts at once with one model. Each step reads the model's weights once for all
-// texts, not once per text. Only prompts, and texts that have reached the model's context, are read
-// one at a time.
+// Generates many texts at once with one model. Each step computes the next tokens of all texts as a
+// batch, so that the model's weights are read from memory once, not once per text. Prompts are not
+// batched: the model processes each on its own. The same holds for the last half of a text that has
+// filled the model's context, from which the text is continued.
 
 #include <exception>
 #include <map>
@@ -55,7 +56,7 @@ class Server {
   std::map<int64_t, internal::Continuation> texts_;
   std::vector<int64_t> waiting_, rows_;  // request numbers; rows_[i] occupies row i of decoder_
   int64_t next_ = 0;
-  std::exception_ptr failure_;  // the first of a step() whose sampling threw
+  std::exception_ptr failure_;  // first exception of sampling in the current step(), or null
 };
 
 /// Continues all prompts with one Server of `rows` rows, and returns the new tokens of each prompt.

@@ -42,8 +42,8 @@ struct Categorical {
   /// Logits must not be NaN or +infinity. They may be -infinity, but not all of a row.
   static Categorical from_logits(const Tensor& logits);
   /// Returns the distribution with p = probabilities / their sum over the last axis. probabilities
-  /// (..., K) must be >= 0, and the sum of each row must be finite and > 0. The gradient of an
-  /// element that is 0 is that of the sum only.
+  /// (..., K) must be >= 0, and the sum of each row must be finite and > 0. An element that is 0
+  /// gets a gradient only through the sum, not through its own log-probability, -infinity.
   static Categorical from_probabilities(const Tensor& probabilities);
   /// Returns the shape of log_probs without the axis of classes.
   Shape shape() const { return log_probs.shape().without(-1); }

@@ -45,7 +45,7 @@ inline constexpr int64_t far_bytes = near_bytes / 2;
 // before the next block reads the rest of it. A taller block reads more of each line, which is 8 to
 // 15% faster with 512-bit vectors.
 inline constexpr int64_t tall_rows = gemm_rows == 8 ? 12 : gemm_rows;
-// The most rows per tile that panel_gemm passes to `done`.
+// The most rows of a finished tile of C that panel_gemm passes to its argument `done`.
 inline constexpr int64_t strip_rows = 48;
 static_assert(strip_rows % gemm_rows == 0 && strip_rows % tall_rows == 0);
 
@@ -156,7 +156,8 @@ class PlainOperands {
   void pack(int64_t p, int64_t k, int64_t j, int64_t cols, T* to) const {
     detail::pack_panel(g_, p, k, j, cols, to);
   }
-  /// Returns the address of row i, column p of op(A). They must be in the block that take_rows got.
+  /// Returns the address of the element in row i and column p of op(A). It must be in the block
+  /// that was last passed to take_rows().
   const T* a_at(int64_t i, int64_t p) const { return g_.a_at(i, p); }
   int64_t lda() const { return g_.lda; }
 

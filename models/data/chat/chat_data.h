@@ -47,7 +47,8 @@ class ChatData {
   /// Returns the number of rows into which the conversations are packed.
   int64_t num_rows() const { return std::ssize(rows_); }
   int64_t num_examples() const { return std::ssize(all_); }  ///< number of conversations in use
-  int64_t num_left_out() const { return left_out_; }         ///< number of conversations left out
+  /// Returns the number of conversations that the constructor left out.
+  int64_t num_left_out() const { return left_out_; }
   /// Returns the number of answer tokens in the conversations in use.
   int64_t num_answer_tokens() const { return answer_tokens_; }
 

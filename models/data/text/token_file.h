@@ -75,9 +75,10 @@ class TokenFile {
   /// where tokenizer.may_cut() returns true. A text without such positions is one piece.
   static Written write(const std::string& path, const std::string& text_path,
                        const Tokenizer& tokenizer, const TokenFileOptions& options = {});
-  /// Writes the given tokens to the file `path`, atomically. Throws Error if the file cannot be
-  /// written, if a token is outside [0, vocab_size), or if vocab_size is outside [1, 2^32]. Also
-  /// throws Error if `source` is neither empty nor 16 lower-case hexadecimal digits.
+  /// Writes the given tokens to the file `path`, atomically. `source` identifies the text and the
+  /// tokenizer that they are from; see source(). Throws Error if the file cannot be written, if a
+  /// token is outside [0, vocab_size), or if vocab_size is outside [1, 2^32]. Also throws Error if
+  /// `source` is neither empty nor 16 lower-case hexadecimal digits.
   static void write(const std::string& path, const std::vector<int64_t>& tokens, int64_t vocab_size,
                     const std::string& source = "");
   /// Returns the tokens of a text file, encoded as by write() into a temporary file that is

@@ -41,8 +41,8 @@ NamedTensors load_renamed(const HuggingFaceModel& names, const HeadLayout& layou
 
 /// Converts `ours`, tensors of one of our models, to what a file contains: renames them by `names`,
 /// which must have an entry for each, and splits, transposes and reorders them as the file stores
-/// them. Tensors in bfloat16 or int8 become float32. If lacks_biases is true, our blocks and last
-/// norm lack biases that the file's have: adds zeros for them.
+/// them. Tensors in bfloat16 or int8 become float32. If lacks_biases is true, the blocks and the
+/// last norm have biases in the file but none in our model: adds zeros for these biases.
 NamedTensors renamed_tensors(const HuggingFaceModel& names, const HeadLayout& layout,
                              const NamedTensors& ours, bool lacks_biases);
 
