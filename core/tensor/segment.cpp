@@ -49,7 +49,7 @@ Segment::Segment(Function f, std::vector<Tensor> inputs)
 
 std::vector<Tensor> Segment::run() {
   Recording first;
-  std::vector<Tensor> outputs = (first_ = f_)(inputs_);  // these keep the nodes alive
+  std::vector<Tensor> outputs = Function(f_)(inputs_);  // these keep the nodes alive
   outside_ = std::move(first.outside);
   for (const auto& node : alive(first)) {
     nodes_.push_back(node);

@@ -77,9 +77,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   /// first run retains its gradient any more, its counterpart of the second run does.
   static void adopt(const Recording& second, const Nodes& fresh, const Counterparts& old_of);
 
-  // The function as given, and the copy that the first run calls. The second run calls another
-  // copy, so that both start from the same state. Hooks of the first run may refer to its copy.
-  Function f_, first_;
+  const Function f_;  // each run calls a copy, so that both start from the same state
   const std::vector<Tensor> inputs_;
   std::vector<uint64_t> versions_;  // versions of the inputs' storages before the first run
   const Modes modes_;               // modes of the first run
