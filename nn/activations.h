@@ -53,7 +53,7 @@ struct Flatten {
 template <auto op, class Options>
 struct ImageLayer {
   Size2d size;      ///< size of the pooling window, or of Upsample's output
-  Options options;  ///< passed to `op`
+  Options options;  ///< options of the op, for example MaxPool2dOptions
   explicit ImageLayer(Size2d size_, const Options& options_ = {})
       : size(size_), options(options_) {}
   Tensor operator()(const Tensor& x) const { return op(x, size, options); }

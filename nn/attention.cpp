@@ -53,11 +53,6 @@ std::array<Tensor, 3> split(const MultiHeadAttention& a, const Tensor& all) {
           by_heads(parts[2], a.kv_heads)};
 }
 
-void check_sequence(const Tensor& x, const char* what) {
-  check(x.defined() && x.rank() == 3, "MultiHeadAttention: expected ", what, " (B, T, dim), got ",
-        x.defined() ? x.shape() : Shape{});
-}
-
 Linear make_qkv(int64_t dim, const MultiHeadAttentionOptions& o) {
   const int64_t queries = o.heads * o.key_dim, keys = o.kv_heads * o.key_dim,
                 values = o.kv_heads * o.value_dim;
@@ -109,7 +104,8 @@ Tensor MultiHeadAttention::project(const Tensor& x, Tensor* first_values) const 
   if (!q_norm && !mixes) return all;
   if (q_norm) {
     auto normalised = [&](const RMSNorm& norm, const Tensor& part) {
-      return norm(part.reshape({x.size(0), x.size(1), -1, key_dim})).reshape(part.shape());
+      const Shape by_head{x.size(0), x.size(1), part.size(2) / key_dim, key_dim};
+      return norm(part.reshape(by_head)).reshape(part.shape());
     };
     parts[0] = normalised(*q_norm, parts[0]);
     parts[1] = normalised(*k_norm, parts[1]);
@@ -148,7 +144,7 @@ Tensor MultiHeadAttention::output(const Tensor& y) const {
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& mask,
                                       Tensor* first_values) const {
-  check_sequence(x, "x");
+  check_shape("MultiHeadAttention", "x", x, {"B", "T", "dim"});
   const AttentionOptions options{
       .causal = causal, .mask = mask, .dropout = dropout.p, .window = window};
   const Tensor all = rotated(project(x, first_values), nullptr);
@@ -160,7 +156,7 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& mask,
 Tensor MultiHeadAttention::operator()(const Tensor& x, KeyValueCache& cache,
                                       Tensor* first_values) const {
   check(causal, "MultiHeadAttention: only causal attention can use a key/value cache");
-  check_sequence(x, "x");
+  check_shape("MultiHeadAttention", "x", x, {"B", "T", "dim"});
   const bool uneven = cache.uneven();
   check(!uneven || x.size(1) == 1, "MultiHeadAttention: expected one token per sequence, as their ",
         "lengths differ, got x ", x.shape());
@@ -176,7 +172,7 @@ KeyValueCache MultiHeadAttention::make_cache(int64_t batch, int64_t capacity) co
 }
 
 KeysAndValues MultiHeadAttention::keys_and_values(const Tensor& memory) const {
-  check_sequence(memory, "memory");
+  check_shape("MultiHeadAttention", "memory", memory, {"B", "T", "dim"});
   // The rows of qkv at which keys and values start.
   const int64_t keys = heads * key_dim, values = keys + kv_heads * key_dim;
   const Tensor k = by_heads(qkv.rows(memory, keys, values), kv_heads),
@@ -189,7 +185,7 @@ Tensor MultiHeadAttention::cross(const Tensor& x, const KeysAndValues& memory,
   check(!causal && !positions.defined(),
         "MultiHeadAttention: cross-attention is neither causal nor rotary");
   check(!value_shortcut.defined(), "MultiHeadAttention: cross-attention has no value_shortcut");
-  check_sequence(x, "x");
+  check_shape("MultiHeadAttention", "x", x, {"B", "T", "dim"});
   const Tensor q = by_heads(qkv.rows(x, 0, heads * key_dim), heads);
   return output(scaled_dot_product_attention(q_norm ? (*q_norm)(q) : q, memory.keys, memory.values,
                                              {.mask = mask, .dropout = dropout.p}));

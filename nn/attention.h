@@ -17,9 +17,11 @@ struct MultiHeadAttentionOptions {
   int64_t rotary = 0;     ///< if > 0: use rotary positions, for at most this many tokens; requires
                           ///< an even key_dim
   RotaryOptions frequencies = {};  ///< frequencies of the rotary positions
-  /// The table of rotary positions of another layer, to share it: that layer's member `positions`,
-  /// (rotary, key_dim). If defined, `frequencies` is ignored. If undefined, the layer computes its
-  /// own table.
+  /// A table of rotary positions to share with another layer: that layer's member `positions`, of
+  /// shape (rotary, key_dim). If it is given, `frequencies` is ignored. If it is undefined, the
+  /// layer computes its own table. Convert layers that share a table together, by to() of a module
+  /// that contains them: if only the layers that were given the table become float64, its values
+  /// keep the precision of float32.
   Tensor positions = {};
   bool causal = false;    ///< tokens attend only to themselves and earlier tokens
   bool bias = true;       ///< add biases in both linear layers, qkv and proj
@@ -30,8 +32,9 @@ struct MultiHeadAttentionOptions {
   int64_t window = 0;
   bool qk_norm = false;  ///< apply RMSNorm to each head's queries and keys, before rotary positions
   double eps = 1e-6;     ///< added to the mean square by qk_norm
-  /// If true, uses a v + b w as values, where v are the layer's own values and w those of the first
-  /// layer, see `first_values` of operator(). a and b are learned scalars that start at 1/2.
+  /// If true, the values are a v + b w, where v are the layer's own values and w are the values of
+  /// the first layer of the stack (see `first_values` of operator()). a and b are learned scalars
+  /// that start at 1/2.
   bool value_shortcut = false;
 };
 /// Multi-head self-attention or cross-attention: (B, T, dim) -> (B, T, dim). Vaswani et al. 2017,
@@ -53,24 +56,24 @@ struct MultiHeadAttention : Module {
   /// queries, keys and values. proj maps heads * value_dim to dim.
   Linear qkv, proj;
   ///@}
-  const Tensor positions;  ///< sines and cosines, (rotary, key_dim), or undefined if not rotary;
-                           ///< not in state_dict()
+  const Tensor positions;  ///< table of rotary positions, (rotary, key_dim); undefined if the layer
+                           ///< uses none; not in state_dict()
   Dropout dropout;         ///< applied to the attention weights and to the output
-  std::optional<RMSNorm> q_norm, k_norm;  ///< set if qk_norm: norms over key_dim, shared by all
-                                          ///< heads
-  /// The scalars a and b of the option value_shortcut, a tensor (2), or undefined.
+  std::optional<RMSNorm> q_norm, k_norm;  ///< norms of queries and keys over key_dim, shared by all
+                                          ///< heads; empty unless constructed with qk_norm
+  /// The learned scalars a and b, (2), see MultiHeadAttentionOptions::value_shortcut. Undefined if
+  /// this option is false.
   const Tensor value_shortcut;
   MultiHeadAttention(int64_t dim, const MultiHeadAttentionOptions& options);
 
   /// Computes self-attention of x (B, T, dim). `mask` broadcasts to (B, heads, T, T). A bool mask
-  /// is true where a token may attend to another; a mask of x's dtype is added to the scores. If a
-  /// token may attend to no token, the input of proj is 0 for this token.
+  /// is true where a token may attend to another; a mask of x's dtype is added to the scores. For a
+  /// token that may attend to no token, the attention output is 0, and proj adds only its bias.
   ///
   /// `first_values` passes the first layer's values to the other layers of a stack. Construct all
-  /// layers but the first with value_shortcut. Pass each layer a pointer to the same tensor. The
-  /// first layer, without value_shortcut, replaces this tensor by its values (B, T, kv_heads *
-  /// value_dim). The other layers read the values, and throw Error if the pointer is null or the
-  /// tensor undefined.
+  /// layers but the first with value_shortcut, and pass to all layers a pointer to the same tensor.
+  /// The first layer assigns its values (B, T, kv_heads * value_dim) to this tensor. The other
+  /// layers read the tensor, and throw Error if it is undefined or the pointer is null.
   Tensor operator()(const Tensor& x, const Tensor& mask = {}, Tensor* first_values = nullptr) const;
   /// Computes self-attention of x (B, T, dim), the next T tokens of the sequences in `cache`. These
   /// tokens also attend to the cached tokens, and their keys and values are appended to the cache.
@@ -82,15 +85,15 @@ struct MultiHeadAttention : Module {
   /// Returns an empty cache for `batch` sequences of up to `capacity` tokens.
   KeyValueCache make_cache(int64_t batch, int64_t capacity) const;
 
-  /// Computes cross-attention: queries come from x (B, Tq, dim), keys and values from `memory`
-  /// (B, Tk, dim). `mask` broadcasts to (B, heads, Tq, Tk); as in self-attention, it is bool or is
-  /// added to the scores. Throws Error if the layer was constructed with causal, rotary or
-  /// value_shortcut.
+  /// Computes cross-attention: queries come from x (B, Tq, dim), keys and values from `memory` (B,
+  /// Tk, dim). `mask` broadcasts to (B, heads, Tq, Tk). A bool mask is true where a query may
+  /// attend to a key; a mask of x's dtype is added to the scores. Throws Error if the layer was
+  /// constructed with causal, rotary or value_shortcut.
   Tensor cross(const Tensor& x, const Tensor& memory, const Tensor& mask = {}) const {
     return cross(x, keys_and_values(memory), mask);
   }
-  /// Computes cross-attention as the overload above does. `memory` is what keys_and_values()
-  /// returned.
+  /// Computes cross-attention with keys and values that keys_and_values() returned. x and `mask`
+  /// are as in the overload that takes `memory` as a tensor.
   Tensor cross(const Tensor& x, const KeysAndValues& memory, const Tensor& mask = {}) const;
   /// Returns the keys and values of `memory` (B, Tk, dim), for several calls of cross().
   KeysAndValues keys_and_values(const Tensor& memory) const;

@@ -64,8 +64,8 @@ struct BatchNormOptions {
 };
 /// Batch normalisation of x (N, C, ...). In training mode, normalises by the mean and variance of
 /// the batch, and throws Error if a channel has only one element. Also updates the running mean and
-/// variance (with the unbiased variance, as in PyTorch), except if the batch is empty or if
-/// recompute() runs the layer a second time. In evaluation mode, normalises by the running mean and
+/// variance (with the unbiased variance, as in PyTorch), unless the batch is empty or backward
+/// recomputes activations (see recompute()). In evaluation mode, normalises by the running mean and
 /// variance. Unlike in PyTorch, the state dict has no num_batches_tracked.
 struct BatchNorm : Module {
   const Tensor weight, bias, running_mean, running_var;  ///< (C); weight and bias may be undefined

@@ -36,8 +36,9 @@ double inverse_normal_cdf(double p, double low, double high) {
 }  // namespace
 
 Tensor uniform(const Shape& shape, double low, double high) {
-  check(low <= high && std::isfinite(high - low),
-        "init::uniform: expected low <= high with a finite difference, got ", low, " and ", high);
+  const auto fits = [](double x) { return std::isfinite(static_cast<float>(x)); };
+  check(low <= high && fits(low) && fits(high) && fits(high - low), "init::uniform: expected low ",
+        "<= high with a finite difference in float32, got ", low, " and ", high);
   NoGrad no_grad;
   Tensor x = rand(shape);
   return x.mul_(high - low).add_(scalar(low));
@@ -58,7 +59,9 @@ Tensor trunc_normal(const Shape& shape, double mean, double std, double low, dou
             std::isfinite(std),
         "init::trunc_normal: expected finite values, std > 0 and low < high, got mean ", mean,
         ", std ", std, ", low ", low, ", high ", high);
-  const double a = (low - mean) / std, b = (high - mean) / std;
+  // All draws are within 1e6 std of the mean; in a wider interval, bisection would be too coarse.
+  const double a = std::clamp((low - mean) / std, -1e6, 1e6),
+               b = std::clamp((high - mean) / std, -1e6, 1e6);
   // In the upper tail the distribution function rounds to 1: draw from the lower tail and negate.
   const double sign = a > 0 ? -1 : 1, lower = a > 0 ? -b : a, upper = a > 0 ? -a : b;
   const double from = normal_cdf(lower), to = normal_cdf(upper);

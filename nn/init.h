@@ -21,20 +21,20 @@ using Initialiser = std::function<Tensor(const Shape& shape)>;
 namespace init {
 
 ///@{
-/// Draws values uniformly from `low` to `high`. Throws Error unless both are finite and low <=
-/// high.
+/// Draws values uniformly from `low` to `high`. Throws Error unless low <= high, and low, high and
+/// high - low are finite in float32.
 Tensor uniform(const Shape& shape, double low, double high);
 Initialiser uniform(double low, double high);
 ///@}
 /// Draws normal values with the given mean and standard deviation. Throws Error unless both are
 /// finite and std >= 0.
 Tensor normal(const Shape& shape, double mean = 0, double std = 1);
-/// Draws normal values with mean 0 and standard deviation 1.
+/// Returns an Initialiser that draws normal values with mean 0 and standard deviation 1.
 Initialiser normal();
-/// Draws values from the normal distribution truncated to [low, high]. Values outside the interval
-/// are not clamped to its ends. `low` and `high` are values, not multiples of `std`. Throws Error
-/// unless std > 0, low < high and all four are finite, or if the interval is further than 36 std
-/// from the mean.
+/// Draws values from the normal distribution truncated to [low, high], without clamping. `low` and
+/// `high` are values, not multiples of `std`. Throws Error unless all four arguments are finite,
+/// std > 0 and low < high. Also throws Error if the interval is more than 36 std away from the
+/// mean.
 Tensor trunc_normal(const Shape& shape, double mean = 0, double std = 1, double low = -2,
                     double high = 2);
 
@@ -63,8 +63,8 @@ Tensor xavier_normal(const Shape& shape, double gain = 1);
 Initialiser xavier_normal();
 ///@}
 ///@{
-/// Draws values uniformly from [-b, b) with b = 1/sqrt(fan_in), as PyTorch does for biases.
-/// `fan_in` is that of the weight of the same layer. Throws Error unless fan_in > 0.
+/// Draws values uniformly from [-b, b) with b = 1/sqrt(fan_in), as PyTorch does for biases. Pass
+/// the fan_in of the same layer's weight. Throws Error unless fan_in > 0.
 Tensor uniform_fan_in(const Shape& shape, int64_t fan_in);
 Initialiser uniform_fan_in(int64_t fan_in);
 ///@}

@@ -144,13 +144,18 @@ void KeyValueCache::remove_row(int64_t row) {
 Tensor KeyValueCache::previous_tokens(size_t sublayer, const Tensor& x, bool save) {
   check(!grad_enabled(),
         "KeyValueCache: gradients do not flow through a cache; use it under NoGrad");
-  Tensor& last = last_tokens_.at(sublayer);
+  check(sublayer < last_tokens_.size(), "KeyValueCache: expected sublayer 0 or 1, got ", sublayer);
+  Tensor& last = last_tokens_[sublayer];
   check(x.rank() == 3 && x.size(0) == std::ssize(lengths_) && x.size(1) > 0,
         "KeyValueCache: expected x (", lengths_.size(), ", T, dim), got ", x.shape());
   const Tensor before = last.defined() ? last : zeros({x.size(0), 1, x.size(2)}, x.dtype());
   const Tensor previous = cat({before, x.slice(1, 0, -1)}, 1);
   if (save) last = x.slice(1, -1).clone();
   return previous;
+}
+
+KeyValueCache::Rollback::~Rollback() {
+  if (cache && std::uncaught_exceptions() > exceptions) cache->lengths_ = lengths;
 }
 
 void KeyValueCache::clear() {

@@ -2,6 +2,7 @@
 // A cache of the keys and values of the tokens read so far, for token-by-token decoding.
 
 #include <array>
+#include <exception>
 #include <vector>
 
 #include "gradus/core/tensor/tensor.h"
@@ -29,7 +30,7 @@ class KeyValueCache {
   /// dtypes, if the tokens exceed the capacity, or if gradients are being recorded.
   void append(const Tensor& k, const Tensor& v);
   /// Returns a view of the cached keys, (B, Hk, length, key_dim). Positions after the end of a
-  /// shorter sequence contain arbitrary finite numbers.
+  /// shorter sequence contain arbitrary numbers, which may be NaN.
   Tensor keys() const { return view(k_); }
   Tensor values() const { return view(v_); }  ///< the cached values, (B, Hk, length, value_dim)
   /// Returns the attention mask (B, 1, 1, length) for the last token of each sequence. It is true
@@ -38,13 +39,14 @@ class KeyValueCache {
   /// Returns the number of cached tokens of each sequence.
   const std::vector<int64_t>& lengths() const { return lengths_; }
   int64_t length() const;  ///< number of cached tokens of the longest sequence
-  bool uneven() const;     ///< whether the lengths differ
+  bool uneven() const;     ///< whether the sequences differ in length
   int64_t capacity() const { return capacity_; }  ///< maximum number of tokens per sequence
-  /// Returns the features of the token before each token of x, (B, T, dim), for blocks with
-  /// token_shift. x (B, T, dim), T >= 1, is the input of a sublayer (0: attention, 1: MLP) for the
-  /// next T tokens. The features before x's first token are those saved last for this sublayer, or
-  /// 0 if there are none. If `save`, saves the last token of x for the next call with the same
-  /// sublayer. Throws Error, with nothing changed, if gradients are being recorded.
+  /// Returns, for each token of x (B, T, dim), the features of the previous token: (B, T, dim).
+  /// token_shift() needs them. x, with T >= 1, is the input of a sublayer (0: attention, 1: MLP)
+  /// for the next tokens. For x's first token, the previous token is the one saved last for this
+  /// sublayer, or 0 if none was saved. If `save`, saves the last token of x for the next call with
+  /// the same sublayer. Throws Error, with nothing changed, if gradients are being recorded, if
+  /// `sublayer` is above 1, or if x has other sequences, another dim or another dtype than before.
   Tensor previous_tokens(size_t sublayer, const Tensor& x, bool save = true);
   /// Replaces every sequence i by the old sequence rows[i], as beam search requires. `rows` is
   /// int64 (B), and may contain an index more than once.
@@ -59,6 +61,14 @@ class KeyValueCache {
   void remove_row(int64_t row);
   /// Removes the tokens of all sequences; the number of sequences stays the same.
   void clear();
+  /// If an exception ends the scope of a Rollback, removes the tokens that were appended within it.
+  struct Rollback {
+    KeyValueCache* const cache;  ///< the cache, or null
+    /// The lengths of the sequences at the start.
+    const std::vector<int64_t> lengths = cache ? cache->lengths_ : std::vector<int64_t>();
+    const int exceptions = std::uncaught_exceptions();  ///< number of exceptions at the start
+    ~Rollback();
+  };
 
  private:
   void grow(int64_t tokens);
@@ -67,10 +77,10 @@ class KeyValueCache {
     return all.slice(0, 0, std::ssize(lengths_)).slice(2, 0, length());
   }
   int64_t capacity_;
-  Tensor k_, v_;                       // (initial B, Hk, allocated tokens, key_dim or value_dim)
+  Tensor k_, v_;                       // (maximum B, Hk, allocated tokens, key_dim or value_dim)
   std::vector<int64_t> lengths_;       // (B)
-  std::vector<int64_t> written_;       // (initial B): number of tokens with initialised memory
-  std::array<Tensor, 2> last_tokens_;  // per sublayer: the token saved last, (B, 1, dim)
+  std::vector<int64_t> written_;       // (maximum B): number of tokens with initialised memory
+  std::array<Tensor, 2> last_tokens_;  // per sublayer: the token saved last, (B, 1, dim), or
                                        // undefined
 };
 

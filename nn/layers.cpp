@@ -11,7 +11,9 @@ namespace gradus::nn {
 namespace {
 const Tensor& checked_weight(const Tensor& weight, const Tensor& bias) {
   check(weight.defined() && weight.rank() == 2, "Linear: expected a weight of shape (out, in)");
-  if (bias.defined()) check_tensor("Linear", "bias", bias, weight.dtype(), {weight.size(0)});
+  if (!bias.defined()) return weight;
+  check_tensor("Linear", "bias", bias, weight.dtype(), {weight.size(0)});
+  check(bias.is_leaf() && !is_expanded(bias), "Linear: the bias must be a leaf, not expanded");
   return weight;
 }
 }  // namespace

@@ -12,23 +12,24 @@ namespace gradus::nn {
 struct LinearOptions {
   bool bias = true;    ///< add a bias
   bool hidden = true;  ///< let optim::Muon update the weight; set to false in an output layer
-  std::vector<int64_t> rows = {};   ///< number of rows of each matrix, if the weight stacks
-                                    ///< several; empty: one matrix
-  std::vector<int64_t> heads = {};  ///< number of attention heads of each matrix in `rows`; empty:
-                                    ///< no matrix consists of heads
+  std::vector<int64_t> rows = {};   ///< number of rows of each matrix stacked in the weight, see
+                                    ///< StackedMatrices; empty means that the weight is one matrix
+  std::vector<int64_t> heads = {};  ///< number of attention heads in each matrix stacked in the
+                                    ///< weight; empty means that no matrix is divided into heads
 };
 /// Computes activation(x weight^T + bias). If add_lora() gave the layer a low-rank update, adds the
-/// output of the update before the activation. To support another kind of weight, change all
+/// output of the update before the activation. To support weights of another dtype, change all
 /// functions that multiply by the weight: operator(), rows(), feed_forward() and, for layers with
 /// an update, those in nn/finetune/lora.cpp.
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
   /// Makes a layer from existing parameters, for example a weight shared with an embedding. Both
-  /// must be leaves of the same dtype, float32 or float64, and the layer makes them require grad.
+  /// must be leaves of the same dtype, float32 or float64, not expanded, and the layer makes them
+  /// require grad. Throws Error, with both unchanged, if they are not, or if the shapes do not fit.
   /// Module::hidden_matrices does not list this weight.
   explicit Linear(const Tensor& weight, const Tensor& bias = {});
-  /// Maps (..., in) to (..., out).
+  /// Applies the layer to x: (..., in) -> (..., out).
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
   /// Computes output features [begin, end) only: (..., in) -> (..., end - begin). Throws Error
   /// unless 0 <= begin < end <= out.
@@ -38,8 +39,8 @@ struct Linear : Module {
   Dtype dtype() const { return is_compressed(weight.dtype()) ? float32 : weight.dtype(); }
 };
 /// Returns second(activation(first(x))) or, if `is_gated`, second(gated(first(x), activation)), see
-/// gated(). If not `is_gated` and neither layer has a LoRA update, this is one op, which saves a
-/// single hidden tensor for backward.
+/// gated(). If `is_gated` is false and neither layer has a LoRA update, this is one op, which saves
+/// a single hidden tensor for backward.
 Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
                     const Linear& second, bool is_gated = false);
 
@@ -103,8 +104,8 @@ struct MLPOptions {
 /// proj(activation(fc(x))) or, if gated, proj(activation(a) * b), where a and b are the halves of
 /// fc(x).
 struct MLP : Module {
-  Linear fc, proj;                  ///< fc: dim -> hidden (twice that if gated); proj: hidden ->
-                                    ///< dim
+  Linear fc, proj;                  ///< fc: dim -> hidden, or dim -> 2 * hidden if gated; proj:
+                                    ///< hidden -> dim
   Activation activation;            ///< activation of the hidden layer
   bool gated;                       ///< whether the hidden layer is gated
   Dropout dropout, hidden_dropout;  ///< dropout of the output; dropout of the hidden layer

@@ -6,11 +6,11 @@
 
 namespace gradus::internal {
 
-/// While a Loading exists, modules that its thread creates run no initialisers: parameters with an
+/// While a Loading exists, modules created on its thread run no initialisers: parameters with an
 /// initialiser are zeros, and parameters with a constant initial value have that value. Both kinds
 /// of parameters may have at most `elements` elements in total, so that a damaged configuration
-/// cannot make a model much larger than its weights file. Buffers and parameters made from an
-/// existing tensor are not counted.
+/// cannot make a model much larger than its weights file. Parameters made from an existing tensor
+/// are not counted, nor are buffers.
 class Loading {
  public:
   explicit Loading(int64_t elements);
@@ -29,8 +29,8 @@ class Loading {
   Loading* outer_;
 };
 
-/// Returns `shape`. Throws Error if a size is below 1 or the number of elements is too large. The
-/// message begins with `layer`.
+/// Returns `shape`. Throws Error if a size is below 1, or if there are more than INT64_MAX / 16
+/// elements. The message begins with `layer`.
 const Shape& checked_sizes(const char* layer, const Shape& shape);
 
 }  // namespace gradus::internal

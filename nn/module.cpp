@@ -1,5 +1,6 @@
 #include "gradus/nn/module.h"
 
+#include <numeric>
 #include <set>
 
 #include "gradus/core/internal.h"
@@ -12,11 +13,10 @@ namespace gradus::nn {
 
 Tensor Module::param(const std::string& name, Tensor value) {
   check_name(name);
-  check(value.defined() && is_floating(value.dtype()) && value.is_leaf(), "module: parameter '",
-        name, "' must be a floating-point leaf tensor");
-  value.requires_grad_();
+  check(value.defined() && is_floating(value.dtype()) && value.is_leaf() && !is_expanded(value),
+        "module: parameter '", name, "' must be a floating-point leaf tensor, not expanded");
   add({name, Kind::parameter, value, nullptr});
-  return value;
+  return value.requires_grad_();
 }
 
 Tensor Module::param(const std::string& name, const Shape& shape, const Initialiser& initialiser,
@@ -40,6 +40,7 @@ Tensor Module::buffer(const std::string& name, Tensor value, bool persistent) {
   check_name(name);
   check(value.defined() && !value.requires_grad(), "module: buffer '", name,
         "' must be a tensor that requires no gradient");
+  if (is_expanded(value)) value = value.contiguous();
   add({name, persistent ? Kind::buffer : Kind::temporary_buffer, value, nullptr});
   return value;
 }
@@ -60,11 +61,22 @@ Tensor Module::compressible(Tensor parameter) {
 
 void Module::hidden_weight(const Tensor& parameter, std::vector<int64_t> rows,
                            std::vector<int64_t> heads) {
+  // An unsigned sum, because it may overflow.
+  const auto sum = static_cast<int64_t>(std::accumulate(rows.begin(), rows.end(), uint64_t{0}));
+  check(rows.empty() || sum == parameter.size(0),
+        "module: hidden_weight: expected rows that add up to ", parameter.size(0), ", got ", sum);
   bool found = false;
   for (Entry& entry : registry_->entries)
     if (entry.kind == Kind::parameter && entry.tensor.impl_ptr().get() == &parameter.impl())
       found = entry.hidden = true, entry.rows = rows, entry.heads = heads;
   check(found, "module: hidden_weight: expected a parameter of this layer");
+}
+
+void Module::adaptable(const Tensor& weight) {
+  const std::vector<Entry>& all = registry_->entries;
+  check(!all.empty() && all[0].tensor.impl_ptr() == weight.impl_ptr() && weight.rank() == 2,
+        "module: adaptable: expected the first parameter of this layer, a matrix");
+  registry_->adaptable = weight;
 }
 
 std::vector<StackedMatrices> Module::hidden_matrices() const {

@@ -11,12 +11,13 @@
 //   Classifier model;  // parameters hidden.weight, hidden.bias, out.weight, out.bias
 //
 // Registrations are permanent, except that merge_lora() removes LoRA's parameters. A module can be
-// copied, and both copies share the parameters. A module cannot be assigned to: for example,
-// `model.out = Linear(256, 5)` does not compile. Declare your own parameters const, as in
-// `const Tensor scale;`, initialised by `scale(param("scale", {dim}, 1))`, so that no other tensor
-// can replace them by mistake. Do the same with buffers; copy_, mul_ and add_ change them in place.
-// A layer created without child() or children() is unknown to its parent: its parameters are
-// neither listed nor trained.
+// copied, and the copies share the parameters. They also share what one of them registers later: to
+// extend an existing layer, make it a child of a new one instead of deriving from a copy. A module
+// cannot be assigned to: for example, `model.out = Linear(256, 5)` does not compile. Declare your
+// own parameters const, as in `const Tensor scale;`, so that no other tensor can replace them by
+// mistake, and initialise them as in `scale(param("scale", {dim}, 1))`. Do the same with buffers;
+// copy_, mul_ and add_ change them in place. A layer created without child() or children() is
+// unknown to its parent: its parameters are neither listed nor trained.
 
 #include "gradus/core/files/named_tensors.h"
 #include "gradus/nn/init.h"
@@ -27,10 +28,10 @@ struct LoraUpdate;  // finetune/lora.h
 
 /// The base of layers and models: named parameters, buffers and children, in order of registration.
 /// Registering throws Error if the name is empty, contains a dot, or is already used in the same
-/// module. The names "blocks.0", "blocks.1", ... that children() registers also use "blocks".
-/// Copying a module copies handles, as copying a Tensor does: both copies share the parameters. A
-/// parameter registered in several places (a tied parameter) is listed, counted and saved once,
-/// under its first name.
+/// module. After children() has registered "blocks.0", the name "blocks" is used as well. Copying a
+/// module copies handles, as copying a Tensor does: both copies share the parameters. A parameter
+/// registered in several places (a tied parameter) is listed, counted and saved once, under its
+/// first name.
 class Module {
  public:
   Module(const Module&) = default;
@@ -106,15 +107,18 @@ class Module {
   /// models/folder/model_folder.h.
   Tensor param(const std::string& name, const Shape& shape, const Initialiser& initialiser,
                const char* layer = __builtin_FUNCTION());
-  /// Registers a new float32 parameter whose elements are all `value`, even while a function such
-  /// as load_model() creates the model. Throws Error if a size is below 1 or, in that case, if the
-  /// model has too many elements for the files. The message begins with `layer`.
+  /// Registers a new float32 parameter whose elements are all `value`. Throws Error if a size is
+  /// below 1. The message begins with `layer`.
+  ///
+  /// While a function such as load_model() creates the model, the elements are `value` too. param()
+  /// then also throws Error if the model has too many elements for the files.
   Tensor param(const std::string& name, const Shape& shape, double value,
                const char* layer = __builtin_FUNCTION());
   /// Registers `value` as a parameter, for example the weight of another layer. Makes `value`
-  /// require grad, and returns it. Throws Error unless `value` is a leaf of float32 or float64. If
-  /// `value` is a random tensor, such as init::normal({n, n}), it is also computed while
-  /// load_model() creates the model; pass an Initialiser to avoid this.
+  /// require grad, and returns it. Throws Error, with `value` unchanged, unless it is a leaf of
+  /// float32 or float64 that is not expanded. For random values, pass an Initialiser instead of a
+  /// tensor such as init::normal({n, n}): load_model() does not run initialisers, because it
+  /// overwrites the parameters.
   Tensor param(const std::string& name, Tensor value);
   /// Marks `parameter`, the one registered last, so that to() may convert it to bfloat16 and int8.
   /// Returns `parameter`. Throws Error if it is not the one registered last. All ops that read the
@@ -123,18 +127,20 @@ class Module {
   ///   weight(compressible(param("weight", {out, in}, init::kaiming_uniform())))
   Tensor compressible(Tensor parameter);
   /// Marks a parameter of this layer as the weight of a hidden layer, so that hidden_matrices()
-  /// lists it. It may be a matrix, the filters of a convolution, or several matrices stacked in one
-  /// tensor. For stacked matrices, `rows` lists the number of rows of each, and `heads` the number
-  /// of attention heads of each; see StackedMatrices. Throws Error if `parameter` is not a
-  /// parameter of this layer itself.
+  /// lists it. `parameter` may be a matrix, the filters of a convolution, or several stacked
+  /// matrices. For stacked matrices, `rows` lists the number of rows of each, and `heads` the
+  /// number of attention heads of each; see StackedMatrices. Throws Error unless this layer itself,
+  /// and not a child, has registered `parameter`. Also throws Error if `rows` is not empty and does
+  /// not add up to the number of rows of `parameter`.
   void hidden_weight(const Tensor& parameter, std::vector<int64_t> rows = {},
                      std::vector<int64_t> heads = {});
   /// Marks `weight`, the first parameter of this layer, as the matrix (out, in) of a linear map, so
   /// that add_lora() can give the layer a LoRA update. If lora_update() is not null, the layer must
-  /// apply it.
-  void adaptable(const Tensor& weight) { registry_->adaptable = weight; }
-  /// Registers `value` as a buffer and returns it. state_dict() lists the buffer only if
-  /// `persistent` is true. Throws Error if `value` is undefined or requires grad.
+  /// apply that update. Throws Error unless `weight` is the layer's first parameter, and a matrix.
+  void adaptable(const Tensor& weight);
+  /// Registers `value` as a buffer and returns it, or a contiguous copy if `value` is expanded.
+  /// state_dict() lists the buffer only if `persistent` is true. Throws Error if `value` is
+  /// undefined or requires grad.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
   /// Registers values(float32) as a buffer, for example a table of positions, and returns it.
   /// state_dict() does not list the buffer. When to() changes the buffer's dtype, it calls

@@ -99,9 +99,9 @@ Tensor same_example(const Tensor& x, const Tensor& positions) {
 }
 
 namespace {
-void check_tokens(const Tensor& x) {
-  core::check(x.defined() && x.rank() == 3, "token_shift: expected x (B, T, dim), got ",
-              x.defined() ? x.shape() : Shape{});
+void check_operands(const Tensor& x, const Tensor& weight) {
+  check_shape("token_shift", "x", x, {"B", "T", "dim"});
+  check_tensor("token_shift", "a weight", weight, x.dtype(), {x.size(2)});
 }
 
 /// Returns 1 for each token that may attend to the token before it, else 0: (B, T, 1).
@@ -118,7 +118,7 @@ Tensor sees_previous(const Tensor& mask, const Tensor& x) {
 
 Tensor token_shift(const Tensor& x, const Tensor& weight, const Tensor& mask) {
   if (!weight.defined()) return x;
-  check_tokens(x);
+  check_operands(x, weight);
   Tensor previous = pad(x.slice(1, 0, -1), {0, 0, 1, 0});
   if (mask.defined()) previous = previous * sees_previous(mask, x);
   return x + (previous - x) * weight;
@@ -127,7 +127,7 @@ Tensor token_shift(const Tensor& x, const Tensor& weight, const Tensor& mask) {
 Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache& cache, size_t sublayer,
                    bool save) {
   if (!weight.defined()) return x;
-  check_tokens(x);
+  check_operands(x, weight);
   return x + (cache.previous_tokens(sublayer, x, save) - x) * weight;
 }
 

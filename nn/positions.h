@@ -26,17 +26,20 @@ struct RotaryOptions {
   double theta = 1e4;     ///< before scaling, pair i of `dim` features rotates by
                           ///< theta^(-2i/dim) radians per token
   double factor = 1;      ///< divides the slowest frequencies; 1 means no scaling
-  double low_turns = 1;   ///< pairs with fewer turns within trained_context are slowed by `factor`
-  double high_turns = 4;  ///< pairs with more turns within trained_context are not slowed
+  double low_turns = 1;   ///< feature pairs that make fewer turns than this within trained_context
+                          ///< rotate `factor` times slower
+  double high_turns = 4;  ///< feature pairs that make more turns than this within trained_context
+                          ///< keep their frequency
   /// Length of the contexts in training, in tokens. low_turns and high_turns are numbers of full
   /// turns within this length.
   int64_t trained_context = 8192;
   bool operator==(const RotaryOptions&) const = default;
 };
-/// Returns the table of sines and cosines for rotary(): (length, dim), float32 or float64. Row t
-/// holds the sine of the angle of pair i at column 2i, and the cosine at column 2i+1. With the
-/// default options this is the table of sinusoidal_positions(). Throws Error unless length, dim,
-/// theta and trained_context > 0, factor >= 1 and 0 <= low_turns < high_turns.
+/// Returns the table of sines and cosines for rotary(): (length, dim), float32 or float64. rotary()
+/// rotates the features of each token in pairs. For token t, row t holds the sine of the angle of
+/// pair i at column 2i, and the cosine at column 2i+1. With the default options this is the table
+/// of sinusoidal_positions(). Throws Error unless length, dim, theta and trained_context > 0,
+/// factor >= 1 and 0 <= low_turns < high_turns.
 Tensor rotary_positions(int64_t length, int64_t dim, const RotaryOptions& options = {},
                         Dtype dtype = float32);
 
@@ -74,15 +77,18 @@ Tensor same_example(const Tensor& x, const Tensor& positions);
 
 /// Returns x (B, T, dim) with the features of each token mixed with those of the previous token:
 /// x_t + weight * (x_{t-1} - x_t). `weight` is (dim); if it is undefined, returns x. For the first
-/// token, x_{t-1} is 0. If `mask` is given, a bool attention mask (B, 1, T, T), x_{t-1} is also 0
+/// token, x_{t-1} is 0. `mask` may be a bool attention mask (B, 1, T, T). x_{t-1} is then also 0
 /// for tokens that may not attend to the previous token. This is the token shift of RWKV (Peng et
-/// al. 2023, arXiv 2305.13048) with mu = 1 - weight, but RWKV has a mu for each projection.
+/// al. 2023, arXiv 2305.13048) with mu = 1 - weight, but RWKV has a mu for each projection. Throws
+/// Error for another shape of x, `weight` or `mask`, or if x and `weight` differ in dtype.
 Tensor token_shift(const Tensor& x, const Tensor& weight, const Tensor& mask = {});
-/// Returns token_shift(x, weight) for x (B, T, dim), the features of the next T >= 1 tokens of the
-/// sequences in `cache`, in a sublayer: `sublayer` is 0 for the block's attention, 1 for its MLP.
-/// The features before x's first token are those that `cache` saved last for this sublayer, or 0 if
-/// there are none. If `save`, `cache` saves the features of x's last token. If the weight is
-/// undefined, returns x and saves nothing; otherwise throws Error if gradients are being recorded.
+/// Returns token_shift(x, weight) for decoding with a cache. x (B, T, dim) contains the features of
+/// the next T >= 1 tokens of the sequences in `cache`. It is the input of a sublayer of a
+/// transformer block: `sublayer` is 0 for attention, 1 for the MLP. The features before x's first
+/// token are those that `cache` saved last for this sublayer, or 0 if there are none. If `save`,
+/// `cache` saves the features of x's last token. Throws Error, with nothing saved, if a shape or
+/// dtype is wrong, if `sublayer` is above 1, or if gradients are being recorded. If the weight is
+/// undefined, only returns x: saves nothing and does not throw.
 Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache& cache, size_t sublayer,
                    bool save = true);
 

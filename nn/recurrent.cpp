@@ -55,7 +55,9 @@ RecurrentLayers::RecurrentLayers(Recurrence kind, int64_t input_, int64_t hidden
       directions(options.bidirectional ? 2 : 1),
       dropout(options.dropout),
       weights([&] {
-        check(options.layers > 0, name_of(cell), ": expected layers > 0, got ", options.layers);
+        constexpr int64_t most = 1 << 20;
+        check(options.layers > 0 && options.layers <= most, name_of(cell),
+              ": expected layers from 1 to ", most, ", got ", options.layers);
         std::vector<RecurrentWeights> result;
         for (int64_t i = 0; i < options.layers * directions; ++i)
           result.push_back(make_weights(

@@ -12,7 +12,7 @@
 namespace gradus::nn {
 
 struct RNNOptions {
-  int64_t layers = 1;                          ///< number of stacked layers
+  int64_t layers = 1;                          ///< number of stacked layers, from 1 to 2^20
   bool bidirectional = false;                  ///< also run each layer in reverse
   bool bias = true;                            ///< add bias_ih and bias_hh, see RecurrentWeights
   double dropout = 0;                          ///< dropout probability of the output of every layer
@@ -33,7 +33,7 @@ struct RecurrentLayers : Module {
   const Recurrence cell;                    ///< LSTM, GRU or RNN; the same in every layer
   const int64_t input, hidden, directions;  ///< input size; state size; 2 if bidirectional, else 1
   const Dropout dropout;                    ///< applied to the output of every layer but the last
-  const std::vector<RecurrentWeights> weights;  ///< of layer 0 forward, layer 0 reverse (if
+  const std::vector<RecurrentWeights> weights;  ///< order: layer 0 forward, layer 0 reverse (if
                                                 ///< bidirectional), layer 1 forward, and so on
 
   /// Maps x (B, T, input), T >= 1, to the output (B, T, directions * hidden) of the last layer and
@@ -122,9 +122,9 @@ struct AttentionResult {
 /// Single-head attention: output = softmax(scores) values.
 struct Attention : Module {
   Score score;                       ///< the score function
-  const Tensor w;                    ///< if the score is bilinear: (query_dim, key_dim)
-  std::optional<Linear> query, key;  ///< if the score is additive: layers with output size `hidden`
-  const Tensor v;                    ///< if the score is additive: (1, hidden)
+  const Tensor w;                    ///< bilinear score: (query_dim, key_dim); else undefined
+  std::optional<Linear> query, key;  ///< additive score: map to `hidden` features; else empty
+  const Tensor v;                    ///< additive score: (1, hidden); else undefined
   /// Throws Error if `score` is dot or scaled_dot and query_dim != key_dim. Only additive uses
   /// `hidden`; 0 means query_dim.
   Attention(Score score, int64_t query_dim, int64_t key_dim, int64_t hidden = 0);

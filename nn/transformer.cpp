@@ -1,6 +1,6 @@
 #include "gradus/nn/transformer.h"
 
-#include "gradus/core/ops/shape.h"
+#include "gradus/core/tensor/checks.h"
 
 namespace gradus::nn {
 
@@ -50,8 +50,7 @@ Tensor Block::first(int64_t count, const Tensor& x) const {
               "Block::first: expected attention that is neither causal nor rotary");
   core::check(!shift1.defined() && !attn.value_shortcut.defined(),
               "Block::first: expected neither token_shift nor value_shortcut");
-  core::check(x.defined() && x.rank() == 3, "Block::first: expected x (B, T, dim), got ",
-              x.defined() ? x.shape() : Shape{});
+  core::check_shape("Block::first", "x", x, {"B", "T", "dim"});
   core::check(count >= 1 && count <= x.size(1), "Block::first: expected 1 to ", x.size(1),
               " tokens, got ", count);
   const Tensor all = norm_first ? ln1(x) : x;

@@ -33,7 +33,7 @@ struct BlockOptions {
   int64_t rotary = 0;               ///< if > 0: use rotary positions, for at most this many tokens;
                                     ///< requires an even head size
   RotaryOptions frequencies = {};   ///< frequencies of the rotary positions
-  Tensor positions = {};            ///< rotary table of another layer to share, see
+  Tensor positions = {};            ///< table of rotary positions to share with another layer, see
                                     ///< MultiHeadAttentionOptions
   int64_t window = 0;               ///< each token attends to itself and window - 1 earlier ones;
                                     ///< 0: no limit; other values require `causal`
@@ -50,7 +50,8 @@ struct Block : Module {
   MultiHeadAttention attn;      ///< self-attention, dim -> dim
   Norm ln2;                     ///< norm of the MLP sublayer
   MLP mlp;                      ///< dim -> dim
-  const Tensor shift1, shift2;  ///< token_shift() weights (dim) of attention and MLP, or undefined
+  const Tensor shift1, shift2;  ///< weights of token_shift() before attention and MLP, (dim);
+                                ///< undefined unless constructed with token_shift
   Block(int64_t dim, const BlockOptions& options);
 
   /// Applies the block to x (B, T, dim). `mask` and `first_values` are passed to
@@ -116,9 +117,10 @@ struct DecoderBlock : Module {
   /// Applies the block to x (B, T, dim). `memory` is cross.keys_and_values(encoder output), and
   /// `memory_mask` is passed to MultiHeadAttention::cross. If `cache` is given, x is only the next
   /// T tokens of the sequences in `cache`. These tokens also attend to the cached tokens, and are
-  /// appended to the cache; the errors are those of MultiHeadAttention with a cache.
+  /// appended to the cache. Throws the errors of MultiHeadAttention, with the cache unchanged.
   Tensor operator()(const Tensor& x, const KeysAndValues& memory, const Tensor& memory_mask = {},
                     KeyValueCache* cache = nullptr) const {
+    const KeyValueCache::Rollback rollback{cache};
     const Tensor h = residual(norm_first, ln1, x,
                               [&](const Tensor& y) { return cache ? attn(y, *cache) : attn(y); });
     const Tensor g = residual(norm_first, ln2, h,

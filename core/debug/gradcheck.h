@@ -8,7 +8,7 @@ namespace gradus {
 struct GradcheckOptions {
   double eps = 1e-6;   ///< the step: added to and subtracted from each element of the inputs
   double atol = 1e-5;  ///< absolute tolerance
-  double rtol = 1e-3;  ///< relative tolerance, multiplied by the absolute central difference
+  double rtol = 1e-3;  ///< tolerance relative to the absolute value of the central difference
 };
 /// The type of a function to check: it maps inputs to outputs.
 using TensorFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;

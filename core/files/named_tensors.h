@@ -26,8 +26,8 @@ struct StackedMatrices {
 /// twice or a name that `target` does not contain, or if a tensor of `state` is undefined or has
 /// the wrong shape or dtype. If `strict` is false, missing and additional names are ignored. The
 /// message begins with `op` and lists all problems, with at most ten names per kind of problem.
-/// Also throws Error, with nothing changed, if a tensor is a bfloat16 or int8 view that clone()
-/// cannot copy.
+/// Also throws Error, with nothing changed, if a tensor is bfloat16 or int8 and not contiguous, or
+/// is a view of an int8 matrix in another shape.
 void load_named(const char* op, const NamedTensors& target, const NamedTensors& state,
                 bool strict = true);
 

@@ -1,8 +1,7 @@
 #pragma once
-// Computes the scores of additive attention, and their gradients, without a tensor (batch, queries,
-// keys, hidden). The composed form, written with basic ops, is composed_scores in
-// core/ops/additive.cpp. It computes three tensors of that shape and keeps one of them for
-// backward.
+// Computes the scores of additive attention, and their gradients, without storing a tensor of shape
+// (batch, queries, keys, hidden). The composed form, written with basic ops, is composed_scores in
+// core/ops/additive.cpp. It stores three tensors of that shape and keeps one of them for backward.
 
 #include "gradus/core/kernels/math.h"
 #include "gradus/core/kernels/partials.h"

@@ -32,9 +32,9 @@ struct Attention {
   int64_t dim = 0, value_dim = 0;  ///< head size of q and k (dim), and of v and out (value_dim)
   double scale = 1;
   bool causal = false;            ///< query i sees no key after key i + keys - queries
-  int64_t window = 0;             ///< the most keys that query i sees, counted back from key
-                                  ///< i + keys - queries. Set it to `keys`, not 0, for no limit and
-                                  ///< always without `causal`
+  int64_t window = 0;             ///< query i sees at most `window` keys. The last of them is key
+                                  ///< i + keys - queries. The caller must set window: to `keys` if
+                                  ///< there is no limit or if `causal` is false
   const bool* visible = nullptr;  ///< a boolean mask, or null. Where it is false, the query does
                                   ///< not see the key
   const T* bias = nullptr;        ///< a mask that is added to the scores, or null. At most one of
@@ -43,12 +43,13 @@ struct Attention {
                                           ///< query and key; 0 along broadcast axes
   double dropout = 0;
   RandomKey key{};
-  bool rounded = core::modes().bfloat16;  ///< round float32 operands of products to bfloat16, if
-                                          ///< the build has bfloat16_products
+  bool rounded = core::modes().bfloat16;  ///< whether to round float32 operands of products to
+                                          ///< bfloat16 (never done in builds without AVX512-BF16)
 
   int64_t group() const { return heads / kv_heads; }  ///< query heads per key/value head
-  /// By `causal` and `window` alone, query i sees keys [first_seen(i), seen_by(i)), and queries
-  /// [first_to_see(j), end_to_see(j)) see key j. The bounds do not decrease as i or j grows.
+  /// Four bounds on what `causal` and `window` let a query see; a mask may hide more keys. Query i
+  /// sees keys [first_seen(i), seen_by(i)). Key j is seen by queries [first_to_see(j),
+  /// end_to_see(j)). No bound decreases as its argument grows.
   int64_t first_seen(int64_t i) const {
     return window < keys ? std::clamp(i + 1 + keys - queries - window, int64_t{0}, keys) : 0;
   }
@@ -79,10 +80,10 @@ template <class T>
 struct AttentionForward {
   Heads<const T> q, k, v;
   Heads<T> out;
-  RowSoftmax<T>* rows;  ///< a result, (batch, heads, queries); null if no backward pass follows
+  RowSoftmax<T>* rows;  ///< result (batch, heads, queries), or null if no backward pass follows
 };
 /// The operands and results of attention_backward. out and rows are results of attention_forward,
-/// and d_out is the gradient of out. Each gradient has the shape of its tensor.
+/// and d_out is the gradient of out. d_out, dq, dk and dv have the shapes of out, q, k and v.
 template <class T>
 struct AttentionBackward {
   Heads<const T> q, k, v, out, d_out;

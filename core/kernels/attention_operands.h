@@ -22,9 +22,10 @@ struct Rows {
 };
 
 /// Returns n rows of `dim` scalars, multiplied by `factor` and packed for products that sum along
-/// each row. The given rows start at `first` and lie `stride` scalars apart. The returned rows
-/// consist of elements E and are padded with zeros to whole vectors. They are the given rows if
-/// these need no change, else a copy in `space`, which needs n * padded(elements_of(dim)) elements.
+/// each row. Source row i starts at first + i * stride. The returned rows have elements of type E
+/// and are padded with zeros to whole vectors. Usually they are a copy in `space`, which needs
+/// n * padded(elements_of(dim)) elements. If the source rows need no rounding, padding or factor,
+/// no copy is made, and the source rows are returned.
 template <class E>
 Rows<const E> pack_along(Sum<E> factor, const Sum<E>* first, int64_t stride, int64_t n, int64_t dim,
                          E* space) {
@@ -43,9 +44,10 @@ Rows<const E> pack_along(Sum<E> factor, const Sum<E>* first, int64_t stride, int
 }
 
 /// Returns n rows of `dim` scalars, multiplied by `factor` and packed for products that sum over
-/// the row index. The parameters are those of pack_along. If E is a Pair, row i of the result holds
-/// the given rows 2i and 2i + 1, with zeros for a missing last row, and `space` needs
-/// elements_of(n) * padded(dim) elements. Otherwise the result is that of pack_along.
+/// the row index. The parameters are those of pack_along. If E is not a Pair, the result is that of
+/// pack_along. If E is a Pair, row i of the result pairs the elements of source rows 2i and 2i + 1;
+/// if n is odd, the last source row is paired with zeros. `space` then needs
+/// elements_of(n) * padded(dim) elements.
 template <class E>
 Rows<const E> pack_down(Sum<E> factor, const Sum<E>* first, int64_t stride, int64_t n, int64_t dim,
                         E* space) {
@@ -57,7 +59,8 @@ Rows<const E> pack_down(Sum<E> factor, const Sum<E>* first, int64_t stride, int6
   }
 }
 
-/// Returns the dot product of two rows of n scalars. If E is a Pair, x is rounded to bfloat16.
+/// Returns the dot product of two rows of n scalars. If E is a Pair, rounds x to bfloat16 first,
+/// but not y.
 template <class E>
 Sum<E> packed_dot(int64_t n, const Sum<E>* x, const Sum<E>* y) {
   if constexpr (is_pair<E>)
@@ -86,9 +89,8 @@ PackedRows<E> pack_both(Sum<E> factor, const Sum<E>* first, int64_t stride, int6
 }
 
 /// Writes the transpose of n rows of `dim` scalars, multiplied by `factor`, to `to`, for products
-/// that sum over the rows of `to`. `to` has padded(elements_of(dim)) rows of padded(n) elements. If
-/// the given rows must be copied first, the copy is in `space`, which needs as many elements as in
-/// pack_along.
+/// that sum over the rows of `to`. `to` has padded(elements_of(dim)) rows of padded(n) elements.
+/// `space` is for an intermediate copy of the source rows. It must be as large as for pack_along.
 // Long parameter list: that of pack_along, and where to write.
 template <class E>
 void pack_transposed(Sum<E> factor, const Sum<E>* first, int64_t stride, int64_t n, int64_t dim,

@@ -1,10 +1,10 @@
 #pragma once
-// Matrix products whose left matrix consists of the windows of an image (ProductKernel::window).
-// Window r is row r of that matrix, which is never stored: element (r, p) is read at rows[r] +
-// places[p] in the padded planes, where rows[r] is the start of window r and places[p] is an offset
-// within a window. A convolution and its gradient for the image consist of such products, for any
-// stride, dilation and padding. The gradient for the filters consists of products with the
-// transposed matrix.
+// Matrix products A B in which row r of A is window r of an image (ProductKernel::window). A is
+// never stored: its element (r, p) is read from the zero-padded image at rows[r] + places[p]. Here
+// rows[r] is where window r starts, and places[p] is an offset within a window. A convolution and
+// the gradient of its image consist of such products, for any stride, dilation and padding. The
+// gradient of the filters consists of products with the transpose of A.
+//
 // The composed form, written with basic ops, is composed_conv2d in core/ops/convolution.cpp: one
 // matmul per filter tap (position in a filter). Other libraries often unfold the image (im2col) and
 // call BLAS; these kernels read the padded image directly. Forward and backward of 3 x 3 filters
@@ -47,8 +47,8 @@ void pad_planes(const Planes& p, int64_t channels, const T* from, T* to) {
 }
 
 /// Copies `channels` planes from `from` to `to` and pads each with zeros. If E is a Pair, each
-/// plane of `to` holds two neighbouring channels, with zeros for a missing one. Whole vectors are
-/// then written, so up to a vector after the last plane is overwritten.
+/// plane of `to` holds two neighbouring channels; an odd last channel is paired with zeros. In this
+/// case up to one vector of memory after the last plane of `to` is overwritten too.
 template <class E>
 void pad_channels(const Planes& p, int64_t channels, const detail::Sum<E>* from, E* to) {
   if constexpr (!is_pair<E>) {
@@ -72,8 +72,8 @@ void pad_channels(const Planes& p, int64_t channels, const detail::Sum<E>* from,
 
 namespace detail {
 
-// Computes R rows by N vectors of C = A B, or of C += A B if Add, as gemm_block in tile_gemm.h
-// does, except that element (r, p) of A is a[rows[r] + places[p]].
+// Computes a block of R rows by N vectors of C = A B, or of C += A B if Add. Like gemm_block in
+// tile_gemm.h, except that element (r, p) of A is a[rows[r] + places[p]].
 template <class E, bool Add, int64_t R, int64_t N>
 inline void window_block(int64_t k, const E* a, const int64_t* rows, const int64_t* places,
                          const E* panel, Sum<E>* c, int64_t ldc) {

@@ -1,6 +1,6 @@
 #pragma once
-// Convolution and its gradients on raw pointers, computed as products with windows. convolution.h
-// explains these products.
+// Convolution and its gradients on raw pointers, computed as matrix products with the windows of an
+// image. convolution.h explains these products.
 
 #include <vector>
 
@@ -24,14 +24,14 @@ struct Windows {
   int64_t plane() const { return y.size * x.size; }
 };
 
-/// The sizes and options of a convolution. With y and x the axes in `windows`, the input is
-/// (images, groups * in, y.size, x.size), the weight (groups * out, in, y.kernel, x.kernel) and the
-/// result (images, groups * out, y.out, x.out).
+/// The sizes and options of a convolution. The input has shape (images, groups * in, y.size,
+/// x.size), the weight (groups * out, in, y.kernel, x.kernel) and the result (images, groups * out,
+/// y.out, x.out), where y and x are the members of `windows`.
 struct ConvolutionShape {
   Windows windows;
   int64_t images, groups, in, out;        ///< in and out: channels per group
-  bool rounded = core::modes().bfloat16;  ///< round float32 operands of products to bfloat16, if
-                                          ///< the build has bfloat16_products
+  bool rounded = core::modes().bfloat16;  ///< whether to round float32 operands of products to
+                                          ///< bfloat16 (never done in builds without AVX512-BF16)
   int64_t rows() const { return in * windows.taps(); }
   double flops() const {
     return 2.0 * static_cast<double>(images * groups * out * windows.count()) *
@@ -42,8 +42,8 @@ struct ConvolutionShape {
 namespace detail {
 
 /// The windows along one axis of a padded plane. Window i starts at position windows[i], and its
-/// result is stored at position targets[i]. Filter tap taps[j] is multiplied by the element at
-/// windows[i] + places[j].
+/// result is stored at position targets[i]. To compute it, filter element taps[j] is multiplied by
+/// the plane's element at windows[i] + places[j], for each j.
 struct AxisSweep {
   std::vector<int64_t> windows, targets, places, taps;
 };
@@ -56,9 +56,9 @@ struct WindowBlock {
 };
 
 /// All windows over the padded planes of an image: each window of `y` combined with each window of
-/// `x`. A plane holds one channel or, in Correlation<Pair>, two channels packed into Pairs. Windows
-/// and taps are numbered row by row. `places` lists the offsets of all taps, first for plane 0,
-/// then for plane 1, and so on.
+/// `x`. A plane holds one channel or, if its elements are Pairs, two channels. Windows and taps
+/// (elements of a filter) are numbered row by row. `places` lists the offset of each tap from the
+/// start of a window, first for plane 0, then for plane 1, and so on.
 struct Sweep {
   const Planes planes;
   const AxisSweep y, x;
@@ -93,10 +93,10 @@ struct Sweep {
   }
 };
 
-/// Returns the windows of a convolution along one axis of x: window i starts at i * stride in the
-/// padded plane. If `together` > 1, keeps only the first window of each group of `together`
-/// neighbours. If the number of windows is not a multiple of `together`, the last group overlaps
-/// the group before it.
+/// Returns the windows of a convolution along one axis of its input: window i starts at i * stride
+/// in the padded plane. If `together` > 1, returns only the first window of each group of
+/// `together` neighbours. If the number of windows is not a multiple of `together`, the last group
+/// overlaps the group before it.
 inline AxisSweep forward_axis(const WindowAxis& a, int64_t together = 1) {
   AxisSweep sweep;
   for (int64_t i = 0; i < a.out; i += together) {
@@ -108,11 +108,13 @@ inline AxisSweep forward_axis(const WindowAxis& a, int64_t together = 1) {
   return sweep;
 }
 
-/// Returns the windows over one axis of dy whose results are one phase of dx: the positions i with
-/// (i + p) % s == phase, where s, p and d are stride, padding and dilation. In the forward pass,
-/// position i is read by tap u of window (i + p - u d) / s, if the division is exact. So only the
-/// taps with u d % s == phase contribute. Offsets count back from a window's start, so `places` are
-/// <= 0. `before` is the number of zeros that precede dy.
+/// Returns the windows over one axis of dy, the gradient of the result, that compute one phase of
+/// dx, the gradient of the input. A phase consists of the positions i of dx with
+/// (i + padding) % stride == phase. In the forward pass, tap u of window w reads position
+/// w * stride + u * dilation - padding. A phase therefore depends only on the taps u with
+/// u * dilation % stride == phase. The window for position i starts at element
+/// (i + padding) / stride of dy. It extends backwards, so `places` are <= 0. `before` is the number
+/// of zeros that precede dy.
 inline AxisSweep backward_axis(const WindowAxis& a, int64_t before, int64_t phase) {
   AxisSweep sweep;
   for (int64_t i = 0; i < a.size; ++i)
@@ -132,8 +134,8 @@ inline PaddedAxis backward_padding(const WindowAxis& a) {
           std::max<int64_t>(last - (a.out - 1), 0)};
 }
 
-/// The approximate minimum number of multiply-adds of elements E per chunk of Correlation's
-/// parallel loop.
+/// The approximate minimum number of multiply-adds per chunk of Correlation's parallel loop. A
+/// multiply-add of Pairs counts as one.
 inline constexpr int64_t min_convolution_work = int64_t{1} << 19;
 
 template <class T>
@@ -163,18 +165,18 @@ void pack_filters(int64_t channels, int64_t taps, int64_t filters, E* to, At at)
 }
 
 /// Correlates images with filters. The channels of an image are split into groups; a part is one
-/// group of one image. The result of a part is one matrix product: its windows (count, k) times the
-/// group's filters (k, out), with k = elements_of<E>(in) * taps. E is the element type of the
-/// operands.
+/// group of one image. The result of a part is one matrix product: its windows (count, k), one per
+/// row, times the group's filters (k, out), with k = elements_of<E>(in) * taps. E is the element
+/// type of the operands.
 template <class E>
 struct Correlation {
   using T = Sum<E>;
   const Sweep& sweep;               // the windows over elements_of<E>(in) planes
   int64_t images, groups, in, out;  // in, out: channels per group
-  const T* x;                       // (images, groups, in, elements of a plane)
-  const E* panels;                  // the packed filters of each group, (k, out) as above
+  const T* x;                       // the input: (images, groups, in, elements of a plane)
+  const E* panels;                  // the packed filters: per group, a matrix (depth(), out)
   const T* bias;                    // (groups, out), or null
-  T* y;                             // (images, groups, out, plane)
+  T* y;                             // the result: (images, groups, out, plane)
   int64_t plane;                    // elements in a plane of y
 
   void run() const;
@@ -265,16 +267,17 @@ void Correlation<E>::run() const {
   });
 }
 
-/// Computes the gradient of the weight. For each group, the sum over images n of (windows of
-/// x[n])^T dy[n] is a matrix M (rows, out) with rows = in * taps, and the gradient is M^T. The
-/// images are divided into parts. Each part has its own sums (groups, rows, columns), where
-/// `columns` is `out` rounded up to whole panels. The sums of the parts are added in order. If they
-/// are large, there are fewer parts, to limit memory. Threads divide the work by part and group
-/// and, if these are few, also by shares of a group's input channels.
+/// Computes the gradient of the weight. For each group, the gradient is the transpose of a matrix M
+/// (rows, out), with rows = in * taps. M is the sum of (windows of x[n])^T dy[n] over all images n.
 ///
-/// If E is a Pair, each Pair holds two neighbouring windows of a row of windows. If the number of
-/// windows in a row is odd, the last Pair holds the last two windows of the row. The first of these
-/// belongs to two Pairs; in the last Pair, its dy is replaced by 0.
+/// The images are divided into parts. Each part has its own array of sums (groups, rows, columns),
+/// where `columns` is `out` rounded up to whole panels. At the end the arrays are added in the
+/// order of the parts. If an array is large, there are fewer parts, to limit memory. Threads divide
+/// the work by part and group. If these are few, they also divide the input channels of a group.
+///
+/// If E is a Pair, windows are processed in pairs of neighbours of the same row. If a row has an
+/// odd number of windows, its last pair consists of the last two windows. The first of these two is
+/// also in the previous pair, so the last pair uses 0 as its dy.
 template <class E>
 class WeightGradient {
  public:
@@ -316,11 +319,13 @@ class WeightGradient {
   const int64_t images = ceil_div(p.images, parts);  // images per part
   const int64_t shares = std::clamp<int64_t>(16 / (parts * p.groups), 1, p.in);
   const int64_t channels = ceil_div(p.in, shares);  // channels per share
-  // The distance between the two scalars of a Pair, which neighbouring windows of a row read at the
-  // same tap. It is 0 for a single window, which has no neighbour and whose stride may be huge.
+  // The distance in a padded plane between the two scalars of a Pair. Two neighbouring windows of a
+  // row read these scalars at the same tap, so the distance is the stride. It is 0 if a row has a
+  // single window, because the stride may then be larger than the plane.
   const int64_t beside = w.x.out > 1 ? w.x.stride : 0;
   const bool is_odd = is_pair<E> && w.x.out % 2 == 1;
-  // Elements of dy per filter. If E is a Pair, rows of windows are extended to an even length.
+  // The number of elements of dy per filter. If E is a Pair, it includes the zeros that
+  // take_odd_rows inserts to make the length of each row even.
   const int64_t even_count = w.y.out * (is_odd ? w.x.out + 1 : w.x.out);
   const Sweep sweep{{w.y.around(), w.x.around()},  channels, forward_axis(w.y),
                     forward_axis(w.x, scalars<E>), w.x.out,  w.x.kernel};
@@ -343,8 +348,10 @@ void WeightGradient<E>::take_image(Space& space, const T* image, int64_t own) co
   }
 }
 
-/// Copies the rows of dy, which have an odd length, to space.even_rows. Inserts a 0 before the last
-/// element of each row or, if a row has one element, after it.
+/// Copies the rows of dy, which have an odd length, to space.even_rows, and makes their length
+/// even. Inserts a 0 before the last element of each row. This 0 belongs to the window that is in
+/// the last two pairs of the row, so that the window counts only once. A row of a single element
+/// gets a 0 after the element instead.
 template <class E>
 void WeightGradient<E>::take_odd_rows(Space& space, const T* d) const {
   T* to = space.even_rows.data();
@@ -446,8 +453,8 @@ void convolve(const ConvolutionShape& p, const Sum<E>* x, const Sum<E>* weight, 
       .run();
 }
 
-// Computes dx at some of its positions: along each axis, those in one phase, that is, with one
-// value of (position + padding) % stride. `sweep` has the windows over dy for these positions.
+// Computes dx at the positions of one phase along y and one phase along x. backward_axis defines
+// the phases. `sweep` contains the windows over dy for these positions.
 template <class E>
 void convolve_phase(const ConvolutionShape& p, const Sweep& sweep, const Sum<E>* dy,
                     const Sum<E>* weight, Sum<E>* dx) {
@@ -500,9 +507,9 @@ void convolve(const ConvolutionShape& p, const T* x, const T* weight, const T* b
 }
 
 /// Overwrites dx with the gradient of x. With stride s, the positions along an axis fall into s
-/// phases (see backward_axis). Each phase has its own filter taps, possibly none. For each pair of
-/// phases, one per axis, the gradient at its positions is a stride-1 correlation of dy with the
-/// pair's taps.
+/// phases (see backward_axis), and each phase depends on its own filter taps, possibly none. For
+/// each combination of a y phase and an x phase, dx at these positions is a stride-1 correlation of
+/// dy with the taps of both phases.
 template <class T>
 void convolve_back(const ConvolutionShape& p, const T* dy, const T* weight, T* dx) {
   with_elements<T>(p.rounded,

@@ -34,9 +34,9 @@ void activation_row(int64_t n, T* y, T* slope, PreActivation z) {
     simd_for(n, [=](int64_t j) { y[j] = Act::at(z(j)).value; });
 }
 
-/// Computes y = act(z + bias) over a tile (rows, cols) and, unless `slope` is null, slope = act'(z
-/// + bias). z, y and slope have row stride `stride`. If y is not z, z is overwritten with z + bias.
-/// bias may be null.
+/// Computes y = act(z + bias) over a tile (rows, cols) and, unless `slope` is null,
+/// slope = act'(z + bias). z, y and slope have row stride `stride`. If y is not z, z is overwritten
+/// with z + bias. bias may be null.
 // Long parameter list: a tile's sizes and the four arrays.
 template <class Act, class T>
 void bias_activation(int64_t rows, int64_t cols, int64_t stride, const T* bias, T* z, T* y,

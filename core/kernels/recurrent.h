@@ -27,18 +27,20 @@ struct CellForward {
   const T *x, *z;  ///< (gates * H): the contributions of the input and of h to the gates
   T *h, *c;        ///< the state before the step; overwritten with the state after it
   T *y, *c_after;  ///< where to write further copies of h and c after the step
-  T* kept;         ///< (Cell::kept * H): where to write what backward needs; may be z
+  T* kept;         ///< (Cell::kept * H): where to write what backward needs; may be the array z
 };
-/// The backward pass of one step of one row: the gradients of the arrays in CellForward.
+/// The operands and results of the backward pass of one step of one row. CellForward describes the
+/// forward pass.
 template <class T>
 struct CellBackward {
   int64_t H;
-  const T *kept, *h_before, *c_before, *h, *c;  ///< kept by forward; states before and after step
+  const T *kept, *h_before, *c_before, *h, *c;  ///< CellForward::kept; the state before the step
+                                                ///< (h_before, c_before) and after it (h, c)
   const T* dy;                                  ///< the gradient of CellForward::y
   /// On input, the gradient of the state after the step, except the part from dy. On output, the
-  /// gradient of the state before the step, except the part that flows through the weight. Only
-  /// cells with `direct` = true write dh: in the others, the gradient of h flows through the weight
-  /// only.
+  /// gradient of the state before the step, except the part that flows through the recurrent
+  /// weight. Only cells with `direct` = true write dh: in the others, the gradient of h flows
+  /// through the weight only.
   T *dh, *dc;
   T *dx, *dz;  ///< (gates * H): the gradients of x and z
 };
@@ -123,8 +125,7 @@ struct Gru {
 
 /// The sequences of a batch, and the order of their steps.
 struct Sequences {
-  int64_t time, hidden;          ///< steps of a row in the arrays, with padding (time); hidden
-                                 ///< units of the layer (hidden)
+  int64_t time, hidden;          ///< time: steps per row, with padding; hidden: hidden units
   std::vector<int64_t> lengths;  ///< number of steps per row, from 1 to `time`
   bool reverse;                  ///< run each row from its last step to its first
 
@@ -132,14 +133,14 @@ struct Sequences {
   /// Returns the index, in an array (batch * time, ...), of the element that row b processes in
   /// step s.
   int64_t at(int64_t b, int64_t s) const { return b * time + (reverse ? length(b) - 1 - s : s); }
-  /// Divides the batch into parts for threads and calls body(n, rows) once per part: the array
-  /// `rows` lists the part's n rows, longest sequence first. `work` is the number of multiply-adds
-  /// per step of one row.
+  /// Divides the batch into parts for threads and calls body(n, rows) once per part. The array
+  /// `rows` has the indices of the part's n rows, longest sequence first. `work` is the number of
+  /// multiply-adds per step of one row.
   template <class Body>
   void for_parts(int64_t work, Body body) const {
     const auto batch = static_cast<int64_t>(lengths.size());
-    // `parts` may depend on the number of threads, because a row's result does not depend on the
-    // other rows of its part, bit for bit.
+    // `parts` may depend on the number of threads, because a row's result is bit-identical
+    // whichever other rows are in its part.
     const int64_t threads = work * time * batch < 1 << 18 ? 1 : num_threads();
     const int64_t parts = std::min(std::max<int64_t>(threads, (batch + 63) / 64), batch);
     parallel_for_each(parts, 1, [&](int64_t part) {
@@ -187,7 +188,7 @@ T* row_or(T* rows, int64_t i, int64_t n, std::type_identity_t<T>* none) {
 
 /// Runs the forward pass. `weight` is W^T (hidden, G), where G = Cell::gates * hidden. It may be
 /// null for a single step if the caller has already multiplied h by the weight: a.z then contains
-/// the product. Neither reads nor writes padding, which is in row b from position q.length(b) on.
+/// the product. Row b is padded from position q.length(b) on; padding is neither read nor written.
 template <class Cell, class T>
 void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
                        const RecurrentForward<T>& a) {
@@ -227,8 +228,8 @@ void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
 }
 
 /// Runs the backward pass of recurrent_forward. `weight` is W (G, hidden), where G = Cell::gates *
-/// hidden. It is null if it was null in the forward pass. a.dh0 then lacks the part that flows
-/// through the weight and is meaningful only for Gru. At padding, leaves a.dx, a.dz and a.h_before
+/// hidden. It must be null if it was null in the forward pass. a.dh0 then lacks the part that flows
+/// through the weight and is meaningful only for Gru. Padding in a.dx, a.dz and a.h_before is left
 /// unchanged.
 template <class Cell, class T>
 void recurrent_backward(const Sequences& q, const PackedMatrix<T>* weight,

@@ -231,8 +231,8 @@ void reduce_columns(const SumPlan& plan, const X* x, Y* y, const Term& term, con
   });
 }
 
-/// Computes y[k] = finish(sum of term(x_i, k) over the elements i of output k). The sum has type
-/// Acc. y is contiguous, and k is the offset of the output in y.
+/// Computes y[k] = finish(sum_i term(x_i, k)) for each output k, where the x_i are the elements of
+/// x that belong to output k. The sum has type Acc. y is contiguous, and k is an offset in y.
 template <class Acc, class X, class Y, class Term, class Finish>
 void reduce(const SumPlan& plan, const X* x, Y* y, const Term& term, const Finish& finish) {
   if (plan.kept.numel() * plan.reduced.numel() * plan.inner == 0) {

@@ -6,8 +6,8 @@
 
 namespace gradus {
 
-/// Selects an activation function. The ops linear and feed_forward apply it in the pass that
-/// computes the matrix product before it.
+/// Selects an activation function. The ops linear and feed_forward compute the activation in the
+/// same pass as the matrix product before it.
 enum class Activation {
   none,
   relu,

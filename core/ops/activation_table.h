@@ -1,5 +1,5 @@
 #pragma once
-// Defines each activation as a struct, which the pointwise op and the fused layers share. A new
+// Defines one struct per activation, for use in the pointwise op and in the fused layers. A new
 // activation needs a struct and an entry of ActivationTable here, and an enum entry and a function
 // in ops/activation.h.
 
@@ -129,8 +129,8 @@ struct QuickGelu : Swish<1702> {
   static constexpr const char* name = "quick_gelu";
 };
 
-// gradient() needs the input x: the output relu(x)^2 can underflow or overflow where the slope,
-// 2 relu(x), does not.
+// The activation relu(x)^2. gradient() takes the input x and not the output, because the output can
+// underflow or overflow where the slope, 2 relu(x), does not.
 struct ReluSquared {
   static constexpr const char* name = "relu_squared";
   static constexpr bool from_output = false;

@@ -34,10 +34,10 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                     const AttentionOptions& options = {});
 
 /// Returns self-attention computed from one projection qkv: (B, T, (H + 2 Hk) D) -> (B, T, H D),
-/// where H is `heads` and Hk is `kv_heads`. The last axis of qkv contains the H heads of q, then
-/// the Hk heads of k, then the Hk heads of v. q, k and v are read from qkv without a copy, and
-/// their gradients are written to one tensor. Throws Error unless H is a multiple of Hk and below
-/// 2^31.
+/// where H is `heads`, Hk is `kv_heads` and D is the size of a head. The last axis of qkv contains
+/// the H heads of q, then the Hk heads of k, then the Hk heads of v. q, k and v are read from qkv
+/// without a copy, and their gradients are written to one tensor. Throws Error unless H is a
+/// multiple of Hk and below 2^31.
 Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                       const AttentionOptions& options = {});
 
@@ -48,8 +48,8 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOption
 
 /// Records the attention weights of a model, to show what it attends to. While a trace exists, each
 /// call of scaled_dot_product_attention or self_attention on the thread that constructed the trace
-/// also computes attention_weights() and records them, detached. A call that recompute() repeats is
-/// recorded once. If traces are nested, only the innermost one records.
+/// also computes attention_weights() and records them, detached. Calls that recompute() repeats
+/// during backward are not recorded again. If traces are nested, only the innermost one records.
 class AttentionTrace {
  public:
   AttentionTrace();

@@ -46,7 +46,7 @@ struct AxisRows {
     order.insert(dim, y.rank() - 1);
     return y.permute(order).contiguous();
   }
-  /// Calls body(pointer to the row, index of the row) for each row, in parallel.
+  /// Calls body(row, i) for each row in parallel: a pointer to the row's elements and its index.
   template <class T, class Body>
   void for_each(const Body& body) const {
     const T* x = tensor.data<T>();

@@ -14,32 +14,35 @@
 
 namespace gradus::internal {
 
-/// Returns a copy of x converted to `dtype`. x or the copy must be compressed; if both are, their
-/// dtypes may be equal. Throws Error in three cases:
-/// - x is float64, int64 or bool, which cannot be compressed.
+/// Returns a copy of x converted to `dtype`, which may be x's own dtype. At least one of the two
+/// dtypes must be bfloat16 or int8. Throws Error in these cases:
+/// - x is float64, int64 or bool.
 /// - `dtype` is int8, and x is not a matrix of finite elements.
-/// - x is a compressed view that is not contiguous, or an int8 view without scales.
+/// - `dtype` is int64, and an element is NaN or out of int64's range.
+/// - x is bfloat16 or int8 and not contiguous, or is an int8 view with another shape than its
+///   matrix. Such a view has no scales.
 Tensor recoded(const Tensor& x, Dtype dtype);
-/// Returns x converted to float32 if x is compressed, else x itself.
+/// Returns x converted to float32 if x is bfloat16 or int8, else x itself.
 Tensor floating(const Tensor& x);
 /// Returns rows [begin, end) of a matrix of float32, float64, bfloat16 or int8, as a view.
 Tensor rows_of(const Tensor& matrix, int64_t begin, int64_t end);
-/// Converts the floating and compressed tensors in `tensors` to `dtype` in place: every Tensor
-/// object that refers to one of them sees the new dtype. Clears the gradients of the converted
-/// tensors. Skips int64 and bool tensors, and tensors that already have this dtype. A tensor that
-/// becomes compressed no longer requires grad. If a tensor cannot be converted, changes nothing and
-/// throws Error; the message begins with `op` and names the tensor.
+/// Converts the float32, float64, bfloat16 and int8 tensors in `tensors` to `dtype` in place: every
+/// Tensor object that refers to one of them sees the new dtype. Skips int64 and bool tensors, and
+/// tensors that already have this dtype. Clears the gradients of the converted tensors. A tensor
+/// converted to bfloat16 or int8 no longer requires grad. If a tensor cannot be converted, changes
+/// nothing and throws Error; the message begins with `op` and names the tensor.
 void convert_in_place(const char* op, const NamedTensors& tensors, Dtype dtype);
 /// Copies the elements of `source`, and its scales if it is int8, into `to`, and returns `to`. Both
-/// tensors are compressed. Throws Error unless both are contiguous and have the same shape and
-/// dtype. Also throws if one of them is an int8 view without scales.
+/// tensors must be bfloat16 or int8. Throws Error unless both are contiguous, of the same shape and
+/// of the same dtype. Also throws Error if one is an int8 view with another shape than its matrix.
 Tensor copy_compressed(const Tensor& source, const Tensor& to);
-/// Computes out = x weight^T: x (m, k) float32, weight (n, k) compressed, out (m, n) contiguous.
-/// If `done` is given, calls done(tile) for each tile of out as soon as the tile is computed.
+/// Computes out = x weight^T: x (m, k) float32, weight (n, k) bfloat16 or int8, out (m, n) float32
+/// and contiguous. If `done` is not empty, calls done(tile) for each tile of out as soon as it has
+/// computed the tile.
 void multiply_compressed(const Tensor& x, const Tensor& weight, const Tensor& out,
                          const blas::TileDone& done);
-/// Writes row ids[i] of the compressed `table` to row i of y, as float32. ids and y must be
-/// contiguous, and the ids in range.
+/// Writes row ids[i] of `table`, a bfloat16 or int8 matrix, to row i of the float32 tensor y. ids
+/// and y must be contiguous, and each id must be the index of a row of `table`.
 void embed_compressed(const Tensor& table, const Tensor& ids, const Tensor& y);
 
 }  // namespace gradus::internal

@@ -34,25 +34,26 @@ struct Conv1dOptions {
   int64_t groups = 1;    ///< number of channel groups, each with its own filters
 };
 
-/// Returns the convolution of x along one axis, as conv2d along two: x (N, C, L), weight
-/// (O, C / groups, l), bias (O) or undefined -> (N, O, L'). For stride s, dilation d and padding p,
-/// L' = floor((L + 2 p - d (l - 1) - 1) / s) + 1.
+/// Returns the convolution of x along its last axis: x (N, C, L), weight (O, C / groups, l), bias
+/// (O) or undefined -> (N, O, L'), with L' = floor((L + 2 p - d (l - 1) - 1) / s) + 1 for stride s,
+/// dilation d and padding p. Bias, groups and errors are as for conv2d.
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv1dOptions& options = {});
 
 struct ConvTranspose2dOptions {
-  /// Distance, in the result, between the windows to which two neighbouring pixels of x are added.
+  /// Each pixel of x adds to one window of the result. The stride is the distance between the
+  /// windows of neighbouring pixels.
   Size2d stride = 1;
   Size2d padding = 0;         ///< rows and columns that are cut off on each side of the result
   Size2d output_padding = 0;  ///< extra rows and columns at the bottom and right of the result
   int64_t groups = 1;         ///< number of channel groups, each with its own filters
-  Size2d dilation = 1;        ///< distance, in the result, between neighbours in a filter
+  Size2d dilation = 1;        ///< distance between neighbouring elements of a window of the result
 };
 
-/// Returns the transposed convolution y of x, which enlarges images (Zeiler et al. 2010). If x is
-/// the gradient of conv2d's output and there is no bias, y is the gradient of conv2d's input. All
-/// elements of channel o of y start at bias[o]. Then each pixel of x adds a multiple of each filter
-/// to a window of y:
+/// Returns the transposed convolution y of x, which enlarges images (Zeiler et al. 2010). Without
+/// bias, it maps the gradient of a conv2d's output to the gradient of its input, for the same
+/// weight. All elements of channel o of y start at bias[o]. Then each pixel of x adds a multiple of
+/// each filter to a window of y:
 ///   y[n, o, i s + u d - p, j s + v d - p] += weight[c, o, u, v] x[n, c, i, j]
 /// for stride s, dilation d and padding p. If there are several groups, o runs only over the output
 /// channels in the group of channel c, and `weight` numbers these from 0. The shapes are

@@ -53,7 +53,8 @@ concept Number = std::same_as<T, float> || std::same_as<T, double> ||
     (std::integral<T> && !std::same_as<T, char> && !std::same_as<T, wchar_t> &&
      !std::same_as<T, char8_t> && !std::same_as<T, char16_t> && !std::same_as<T, char32_t>);
 
-/// The value of nested braces such as {{1, 2}, {3, 4}}: a number, or a list of NestedList values.
+/// The argument of tensor(), written as nested braces such as {{1, 2}, {3, 4}}: a number, or a list
+/// of NestedList values.
 class NestedList {
  public:
   template <Number T>
@@ -74,8 +75,8 @@ class NestedList {
       : is_list_(true), list_(list.begin(), list.end()) {}
 
   bool is_list() const { return is_list_; }  ///< true for a list, false for a number
-  bool is_bool() const { return is_bool_; }  ///< whether it contains bools and no other numbers
-  const std::vector<NestedList>& list() const { return list_; }  ///< the entries; none for a number
+  bool is_bool() const { return is_bool_; }  ///< whether there are values and all of them are bools
+  const std::vector<NestedList>& list() const { return list_; }  ///< the entries; none if a number
   /// Returns this number converted to T. Throws Error if T is int64 and the number is not an
   /// integer in int64's range.
   template <Element T>
@@ -190,8 +191,8 @@ Tensor from_bytes(std::span<const uint8_t> bytes, const Shape& shape, Dtype dtyp
 /// - The dtype is bfloat16 or int8.
 Tensor from_blob(void* data, const Shape& shape, const Shape& strides, Dtype dtype,
                  std::function<void(void*)> deleter = {});
-/// Returns a tensor whose elements are those at `data` in row-major order, without copying them: as
-/// from_blob with the strides of a contiguous tensor.
+/// Returns a tensor whose elements are those at `data` in row-major order, without copying them.
+/// Ownership, `deleter` and errors are as for from_blob with strides.
 Tensor from_blob(void* data, const Shape& shape, Dtype dtype = float32,
                  std::function<void(void*)> deleter = {});
 

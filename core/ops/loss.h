@@ -13,8 +13,8 @@ enum class Reduction { mean, sum, none };
 struct CrossEntropyOptions {
   Reduction reduction = Reduction::mean;  ///< how the losses are reduced
   int64_t ignore_index = -100;            ///< class indices with this value are ignored
-  /// eps: the target probability t of each of the C classes, which is 1 or 0 for class indices, is
-  /// replaced by (1 - eps) t + eps/C.
+  /// The smoothing eps: each target probability t is replaced by (1 - eps) t + eps/C for C classes.
+  /// For class indices, t is 1 for the target class and 0 for the others.
   double label_smoothing = 0;
   Tensor class_weights = {};  ///< a factor per class, (C); 1 if undefined
 };
@@ -94,10 +94,10 @@ struct BCEOptions {
   Tensor weights = {};  ///< a factor per element, broadcast to the input; 1 if undefined
 };
 /// Returns -(t log p + (1-t) log(1-p)) for probabilities p and targets t, multiplied by
-/// options.weights. Each logarithm is clamped to at least -100. Reduction::mean divides by the
-/// number of elements, not by the sum of the weights. Throws Error if p is NaN or outside [0, 1].
-/// For logits, use binary_cross_entropy_with_logits, which stays accurate where p would round to 0
-/// or 1.
+/// options.weights; by default, the mean over all elements. Each logarithm is clamped to at least
+/// -100. The mean divides by the number of elements, not by the sum of the weights. Throws Error if
+/// p is NaN or outside [0, 1]. For logits, use binary_cross_entropy_with_logits, which stays
+/// accurate where p would round to 0 or 1.
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
                             const BCEOptions& options = {});
 struct BCEWithLogitsOptions {
@@ -109,9 +109,9 @@ struct BCEWithLogitsOptions {
   Tensor positive_weights = {};
 };
 /// Returns -(w t log sigmoid(x) + (1-t) log(1 - sigmoid(x))) for logits x, targets t and
-/// w = options.positive_weights, multiplied by options.weights. Large |x| cause no overflow. Where
-/// x is infinite and sigmoid(x) equals t, the loss is 0, not NaN. Reduction::mean divides by the
-/// number of elements, not by the sum of the weights.
+/// w = options.positive_weights, multiplied by options.weights; by default, the mean over all
+/// elements. Large |x| cause no overflow. Where x is infinite and sigmoid(x) equals t, the loss is
+/// 0, not NaN. The mean divides by the number of elements, not by the sum of the weights.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
                                         const BCEWithLogitsOptions& options = {});
 

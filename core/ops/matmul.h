@@ -18,9 +18,9 @@ Tensor outer(const Tensor& a, const Tensor& b);
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
 
-/// Returns x W^T + b + t B^T, a linear layer with the low-rank update B = `update`: x (..., in),
-/// W (out, in), b (out) or undefined, t (..., rank), B (out, rank) -> (..., out). If W needs no
-/// gradient, x is not kept for backward.
+/// Returns x W^T + b + t B^T, a linear layer with a low-rank term: x (..., in), W (out, in),
+/// b (out) or undefined, t (..., rank), B = `update` (out, rank) -> (..., out). In LoRA, t is x A^T
+/// times a factor, computed by the caller. If W needs no gradient, x is not kept for backward.
 Tensor updated_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& t,
                       const Tensor& update);
 

@@ -44,8 +44,8 @@ ValuesAndIndices sort(const Tensor& x, Axis dim = -1, bool descending = false);
 /// value.
 Tensor argsort(const Tensor& x, Axis dim = -1, bool descending = false);
 /// Returns the k largest elements along dim and their indices, in descending order. NaN counts as
-/// the largest value; of equal elements, the first are taken. Throws Error unless k is from 0 to
-/// the size of the axis.
+/// the largest value. Equal elements are taken in the order of their indices. Throws Error unless k
+/// is from 0 to the size of the axis.
 ValuesAndIndices topk(const Tensor& x, int64_t k, Axis dim = -1);
 ///@{
 /// Returns the median along dim and its index or, without dim, the median of all elements. For an

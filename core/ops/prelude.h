@@ -1,6 +1,6 @@
 #pragma once
-// Includes what the .cpp file of every op needs. A .cpp file that calls other ops includes their
-// headers itself.
+// Includes the headers that the .cpp file of every op needs. A .cpp file that calls other ops
+// includes the headers of those ops itself.
 
 #include "gradus/core/internal.h"
 #include "gradus/core/runtime/parallel.h"

@@ -41,8 +41,8 @@ RecurrentState lstm_cell(const Tensor& x_gates, const Tensor& h_gates, const Ten
 Tensor gru_cell(const Tensor& x_gates, const Tensor& h_gates, const Tensor& h);
 
 namespace core {
-/// Returns the state after one step of `cell`. Of the old `state`, an LSTM reads c, a GRU reads h,
-/// and the other cells read nothing.
+/// Returns the state after one step of `cell`. `state` is the state before the step: an LSTM reads
+/// its c, a GRU reads its h, and the other cells do not read it.
 RecurrentState recurrent_cell(Recurrence cell, const Tensor& x_gates, const Tensor& h_gates,
                               const RecurrentState& state);
 }  // namespace core
@@ -53,7 +53,7 @@ struct RecurrentOptions {
   /// The number of steps of each sequence, (B) int64, from 1 to T. Later steps are padding. If
   /// undefined, all sequences have T steps.
   Tensor lengths = {};
-  bool reverse = false;  ///< run each sequence from its last step before the padding to its first
+  bool reverse = false;  ///< process each sequence backwards, from its last step before padding
 };
 /// The result of running a cell over sequences.
 struct RecurrentOutput {

@@ -35,8 +35,8 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size);
 enum class Interpolation { nearest, bilinear };
 struct InterpolateOptions {
   Interpolation mode = Interpolation::nearest;  ///< how pixels are computed
-  /// If true, the centres of the corner pixels of x and the result are aligned; if false, the edges
-  /// of the two images. true requires `bilinear`; with `nearest`, interpolate() throws Error.
+  /// If true, the centres of the corner pixels of x and of the result coincide. If false, the edges
+  /// of the two images coincide. interpolate() throws Error if this is true and `mode` is nearest.
   bool align_corners = false;
 };
 /// Returns x resized to `size`, as in PyTorch. Along an axis resized from n to m pixels, `nearest`

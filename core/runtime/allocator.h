@@ -4,10 +4,10 @@
 // large blocks back to the system, and each new use of them would cost one page fault per page.
 //
 // Memory in use and cached memory together stay below 16 MB + 5/4 of the recent peak of memory in
-// use, even if shapes vary from step to step. "Recent" means the last few dozen training steps:
-// the period in which 64 to 128 times the peak is freed. After this period, a small model therefore
-// no longer holds the memory of a large model that ran before it. release_cached_memory() gives the
-// cached memory back to the system at once.
+// use, even if shapes vary from step to step. A peak counts as recent until the blocks freed after
+// it add up to 64 to 128 times its size, which takes a few dozen training steps of one model. A
+// small model therefore does not hold the memory of an earlier large model forever.
+// release_cached_memory() gives the cached memory back to the system at once.
 //
 // A forked child process may continue to use gradus, with its own threads, unless it was forked
 // inside a loop body of parallel_for.

@@ -38,7 +38,7 @@ class ModeScope {
 
 }  // namespace core
 
-/// Returns whether ops on this thread record gradients.
+/// Returns whether ops on this thread are recorded for backward.
 inline bool grad_enabled() { return core::modes().grad; }
 /// Returns whether layers on this thread behave as in training, for example with dropout. The
 /// default is true; EvalMode changes it.
@@ -67,8 +67,8 @@ struct EvalMode : core::ModeScope {
 
 /// While an AnomalyMode object exists, its thread checks recorded ops and backward rules for NaNs
 /// and infinities. Throws Error, naming the op, if
-/// - an op that is recorded outside of backward computes one from finite inputs, or
-/// - an op's backward rule computes one from finite output gradients.
+/// - an op recorded outside of backward computes a NaN or an infinity from finite inputs, or
+/// - the backward rule of an op computes a NaN or an infinity from finite output gradients.
 ///
 /// The outputs of where and masked_fill are not checked.
 struct AnomalyMode : core::ModeScope {
@@ -81,8 +81,8 @@ struct AnomalyMode : core::ModeScope {
 /// contrastive losses. The gradients of these ops are computed in the same way, even if backward
 /// runs after the object is destroyed.
 ///
-/// A matrix product takes 0.49 to 0.63 of its time in float32. The object has no effect in a build
-/// without AVX512_BF16 (see has_bfloat16_products()). It also has no effect on
+/// A rounded product takes 0.49 to 0.63 times as long as a float32 product. The object has no
+/// effect in a build without AVX512_BF16 (see has_bfloat16_products()). It also has no effect on
 /// - attention of fewer than 4 queries without gradients,
 /// - Newton-Schulz steps (see MuonOptions::bfloat16),
 /// - most products of a matrix and one vector, and

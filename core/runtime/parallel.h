@@ -53,9 +53,9 @@ class FlushDenormals {
 };
 
 namespace internal {
-/// Numbers of chunks in all loops that this process has run on several threads. `run` counts all
-/// chunks. `moved` counts the chunks that ran on another thread than planned, for example because
-/// the planned thread was busy; their data may have had to move between cores.
+/// Numbers of chunks in all loops that this process has run on several threads so far. `run` counts
+/// all chunks. `moved` counts the chunks that ran on another thread than planned, for example
+/// because the planned thread was busy. The data of a moved chunk may be in another core's cache.
 struct ChunkCounts {
   int64_t run = 0, moved = 0;
 };
@@ -63,8 +63,7 @@ ChunkCounts chunk_counts();
 }  // namespace internal
 
 /// Calls f(i) for each i in [0, n), in one vectorised loop. The calls must be independent. f is
-/// passed by value, because each iteration would reload the pointers that f captures if f were a
-/// reference.
+/// passed by value: if it were a reference, each iteration would reload the pointers in f.
 template <class F>
 [[gnu::always_inline]] inline void simd_for(int64_t n, F f) {
 #pragma omp simd
@@ -94,8 +93,8 @@ template <class T, class F>
   return total;
 }
 
-/// Returns two sums: of f(i).first and of f(i).second, for i in [0, n). Like blocked_sum, sums
-/// blocks in T, and adds the sums of the blocks in double.
+/// Returns the sum of f(i).first and the sum of f(i).second for i in [0, n). Each block of 1024
+/// values is summed in T, and the sums of the blocks are added in double.
 template <class T, class F>
 [[gnu::always_inline]] inline std::pair<double, double> blocked_sums(int64_t n, F f) {
   constexpr int64_t block = 1024;

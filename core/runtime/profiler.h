@@ -63,7 +63,8 @@ class ProfileScope {
   }
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
-  /// Adds to the FLOPs and bytes of the op that this thread's newest Profile is timing, if any.
+  /// Adds `flops` and `bytes` to the op that this thread's newest Profile is timing. Does nothing
+  /// if there is no such op.
   static void count(double flops, double bytes) {
     if (current_) add(flops, bytes);
   }

@@ -50,9 +50,9 @@ namespace core {
 class Generator {
  public:
   explicit Generator(uint64_t seed = 0) : state_{seed, 0} {}
-  /// Returns a key for an op that uses `numbers` random 32-bit words, and advances the counter past
-  /// their blocks of four, so that later keys give other words. Throws Error if `numbers` is
-  /// negative.
+  /// Returns a key for an op that uses `numbers` random 32-bit words. Advances the counter by the
+  /// number of blocks that contain these words (four per block), so later keys give other words.
+  /// Throws Error if `numbers` is negative.
   RandomKey reserve(int64_t numbers);
   RandomKey state() const { return state_; }  ///< the seed, and the counter of the next key
   /// Restores a state returned by state().

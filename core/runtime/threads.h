@@ -2,9 +2,9 @@
 // Loops that run on several threads.
 //
 // parallel_for splits [0, n) into chunks whose size the caller passes. Results must not depend on
-// the number of threads. The chunk size must therefore not depend on it either, unless any chunk
-// size gives the same bits. parallel_sum adds the sums of the chunks in the order of the chunks. A
-// loop body must not call ops.
+// the number of threads. The caller must therefore not derive the chunk size from the number of
+// threads, unless the result is bit for bit the same for every chunk size. parallel_sum adds the
+// sums of the chunks in the order of the chunks. A loop body must not call ops.
 //
 // While a loop runs, its threads round to nearest, trap no floating-point exception and flush
 // denormals to zero, because arithmetic on denormals is about a hundred times as slow. The caller's

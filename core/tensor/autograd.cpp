@@ -184,9 +184,8 @@ void core::begin_in_place(const char* op, const Tensor& x) {
       !(grad_enabled() && x.requires_grad()), op,
       ": in place on a tensor that requires grad while gradients are recorded; open a NoGrad scope "
       "or use the op that returns a new tensor");
-  for (int i = 0; x.numel() > 0 && i < x.rank(); ++i)
-    check(x.strides()[i] != 0 || x.shape()[i] <= 1, op,
-          ": in place on an expanded tensor, whose elements share memory: ", x.shape());
+  check(!is_expanded(x), op,
+        ": in place on an expanded tensor, whose elements share memory: ", x.shape());
   ++x.impl().storage->version;
 }
 

@@ -39,7 +39,7 @@ struct TensorImpl {
   Shape shape, strides;              ///< strides in elements, 0 along an expanded axis
   int64_t offset = 0;                ///< position of the first element in the storage, in elements
   Dtype dtype = Dtype::float32;      ///< type of the elements
-  Tensor scales;                     ///< for int8: one bfloat16 scale per row and 32 columns
+  Tensor scales;                     ///< for int8: a bfloat16 scale per 32 elements of each row
   bool requires_grad = false;        ///< whether a leaf requires grad; a non-leaf always does
   int output_index = 0;              ///< which output of the node's op this tensor is
   std::shared_ptr<Node> node;        ///< the recorded op that computed this tensor, or null
@@ -47,8 +47,8 @@ struct TensorImpl {
   /// A function registered by register_hook().
   struct Hook {
     int64_t id;  ///< the id that remove_hook() takes
-    /// Takes the gradient; may return a replacement. Copies of the hook share the function, because
-    /// it may have a state.
+    /// The registered function. It takes the gradient and returns a replacement, or an undefined
+    /// tensor to keep the gradient. Copies of the Hook share the function and its state.
     std::shared_ptr<std::function<Tensor(const Tensor&)>> call;
   };
   std::vector<Hook> hooks;  ///< hooks of a leaf; the hooks of a non-leaf are stored in its node
@@ -118,7 +118,8 @@ class Backward {
  private:
   friend class internal::Engine;
   Backward(internal::Engine& engine, Node& node) : engine_(engine), node_(node) {}
-  /// Returns i. Throws Error if the op has no i-th input (for output_index(): no i-th output).
+  /// Returns i as an index. input_index() throws Error if the op has no i-th input, and
+  /// output_index() throws Error if it has no i-th output.
   size_t input_index(int i) const;
   size_t output_index(int i) const;
   internal::Engine& engine_;
@@ -137,7 +138,7 @@ using Composed = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 class Node : public std::enable_shared_from_this<Node> {
  public:
   const char* name() const { return name_; }                 ///< the op's name, for messages
-  const std::vector<Edge>& edges() const { return edges_; }  ///< one per input, for its gradient
+  const std::vector<Edge>& edges() const { return edges_; }  ///< where each input's gradient flows
   uint64_t number() const { return number_; }  ///< increases in the order of recording
 
  private:
@@ -241,12 +242,12 @@ struct GradOptions {
   /// The gradient of each output, or an empty list. If the list is empty, or if a gradient is
   /// undefined, the gradient is 1, and the output must have one element.
   std::vector<Tensor> grad_outputs = {};
-  /// Record the computation of the gradients, so that they can be differentiated.
+  /// If true, records the computation of the gradients, so that they can be differentiated.
   bool create_graph = false;
-  /// Keep the graph for another backward pass. create_graph implies this.
+  /// If true, keeps the graph for another backward pass. create_graph implies this.
   bool retain_graph = false;
-  /// If no output depends on an input, return an undefined tensor for the input instead of throwing
-  /// Error.
+  /// If true, returns an undefined tensor for an input on which no output depends. If false, throws
+  /// Error for such an input.
   bool allow_unused = false;
 };
 

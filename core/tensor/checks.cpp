@@ -73,4 +73,10 @@ void core::check_same_dtype(const char* op, const Tensor& a, const Tensor& b) {
   check(a.dtype() == b.dtype(), op, ": dtypes differ: ", a.dtype(), " and ", b.dtype());
 }
 
+bool core::is_expanded(const Tensor& x) {
+  for (int i = 0; x.numel() > 0 && i < x.rank(); ++i)
+    if (x.strides()[i] == 0 && x.shape()[i] > 1) return true;
+  return false;
+}
+
 }  // namespace gradus

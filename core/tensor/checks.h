@@ -1,6 +1,6 @@
 #pragma once
-// Checks of an op's arguments. Each check throws Error with a message that begins with the op's
-// name.
+// Checks of an op's arguments. Each check_...() throws Error with a message that begins with the
+// op's name.
 
 #include <initializer_list>
 
@@ -37,6 +37,8 @@ void check_shape(const char* op, const char* what, const Tensor& x,
 void check_floating(const char* op, const Tensor& x);
 /// Throws Error unless a and b, which must be defined, have the same dtype.
 void check_same_dtype(const char* op, const Tensor& a, const Tensor& b);
+/// Returns whether elements of x share memory along an expanded axis.
+bool is_expanded(const Tensor& x);
 
 }  // namespace core
 

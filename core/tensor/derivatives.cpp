@@ -4,7 +4,6 @@
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/shape.h"
 #include "gradus/core/tensor/autograd.h"
-#include "gradus/core/tensor/checks.h"
 
 namespace gradus {
 

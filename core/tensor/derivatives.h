@@ -14,8 +14,8 @@
 namespace gradus {
 
 struct DerivativeOptions {
-  /// Record the computation of the derivative. The derivative can then be differentiated with
-  /// respect to x, if x requires grad, and with respect to the tensors that f captures.
+  /// If true, records the computation of the derivative. The derivative can then be differentiated
+  /// with respect to x, if x requires grad, and with respect to the tensors that f captures.
   bool create_graph = false;
 };
 

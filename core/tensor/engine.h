@@ -62,13 +62,13 @@ class Engine {
   void differentiate_composed(Node& node, Backward& view);
   bool frees_graph() const { return !retain_graph_; }
 
-  /// Returns the tensor in which the gradients that flow along `edge` are summed. If none has
-  /// arrived yet, returns null or a pointer to an undefined tensor.
+  /// Returns a pointer to the sum of the gradients that flow along `edge`. Until the first gradient
+  /// arrives, the pointer is null or points to an undefined tensor.
   Tensor* sum_at(const Edge& edge);
   /// Returns whether the running rule may add to `sum` in place, where `sum` is the gradient of
-  /// input number `input` so far. Always true outside anomaly mode. In anomaly mode, returns
-  /// whether `sum` is finite. If it is, the engine checks it again after the rule has run. It omits
-  /// this check if the output gradients were not finite.
+  /// input number `input` so far. Outside anomaly mode, returns true. In anomaly mode, returns
+  /// whether `sum` is finite. If `sum` and the output gradients are finite, the engine checks `sum`
+  /// again after the rule has run.
   bool may_write(int input, const Tensor& sum);
   void add_to(Tensor& sum, Tensor gradient);
   void accumulate_into(TensorImpl& tensor, Tensor gradient);  // into tensor.grad
@@ -98,18 +98,19 @@ class Engine {
   std::vector<int> written_;  // in anomaly mode: indices of the inputs whose sums the rule changed
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, EarlierNode>
       queue_;
-  // The sums of gradients of each queued node and of the running node: one per output of the node.
+  // For each queued node and the running node: the summed gradient of each output of the node.
   std::unordered_map<const Node*, std::vector<Tensor>> pending_;
   std::unordered_map<TensorImpl*, Tensor> leaf_sums_;
 
   // Leaves that have received gradients, but whose hooks have not been called yet. arrived_ lists
-  // those whose first gradient arrived after the last call of complete_leaves(), in this order.
-  // waiting_ lists the others; the key is the number of the last node that uses the leaves.
+  // the leaves whose first gradient arrived after the last call of complete_leaves(), in order of
+  // arrival. waiting_ contains the other leaves. Its key is the number of the last node that adds
+  // to their gradients.
   Leaves arrived_;
   std::map<uint64_t, Leaves, std::greater<>> waiting_;
   std::optional<std::unordered_map<const TensorImpl*, uint64_t>> last_consumers_;
 
-  std::unordered_set<const void*> targets_;  // the nodes or leaves of the inputs of prune_to()
+  std::unordered_set<const void*> targets_;  // for each input of prune_to(): its node, or the leaf
   std::unordered_set<const Node*> needed_;   // the nodes from which a path leads to targets_
   // The gradients of the outputs of each node in targets_.
   std::unordered_map<const Node*, std::vector<Tensor>> captured_;

@@ -21,16 +21,18 @@ std::vector<Tensor> recompute_function(
 /// A copy of f is kept until backward has run, so the objects that f refers to must live as long:
 /// capture models by reference and loop variables by value. Each of the two calls runs a new copy
 /// of f, which is destroyed when the call returns. Changes to f's own members or to captures by
-/// value are therefore lost. A hook, a backward rule or a recompute() inside f must capture by
-/// value what f captures by value. The second call runs with the modes and the random numbers of
-/// the first, and must compute the same values. Backward throws Error if the second call records
-/// other ops, or if an op's shapes, dtypes or inputs that require grad differ from the first
-/// call's. It also throws Error if one of `inputs`, or a captured tensor that a recorded op reads,
-/// has been changed in place since the first call. A layer that updates its own state must check
-/// recomputing(), so as not to update it twice.
+/// value are therefore lost. Functions that outlive the call, such as hooks, backward rules and the
+/// function passed to a recompute() inside f, must capture by value what f captures by value. The
+/// second call runs with the modes and the random numbers of the first, and must compute the same
+/// values. Backward throws Error if the second call records other ops than the first, or if the
+/// shapes or dtypes of an op, or its inputs that require grad, differ between the calls. It also
+/// throws Error if one of `inputs`, or a captured tensor that a recorded op reads, has been changed
+/// in place since the first call. A layer that updates its own state must check recomputing(), so
+/// as not to update it twice.
 ///
 /// f should return every tensor that the loss depends on, for example a penalty as a second output.
-/// If f stores such a tensor elsewhere, and in the first call only, backward throws Error.
+/// If the first call stores such a tensor outside f and the second call does not, backward throws
+/// Error.
 template <class F>
 std::vector<Tensor> recompute(F f, const std::vector<Tensor>& inputs) {
   return core::recompute_function(std::move(f), inputs);

@@ -1,6 +1,6 @@
 #pragma once
 // Functions with which a backward rule overwrites existing memory instead of allocating new memory.
-// Rules written with ops can do without them.
+// Rules that only call ops do not need these functions.
 
 #include "gradus/core/tensor/autograd.h"
 
@@ -9,7 +9,7 @@ namespace gradus::internal {
 /// Returns the tensor in which the gradient of the i-th input is being summed, so that a kernel can
 /// add to it directly. Throws Error if the op has no i-th input. Returns an undefined tensor if
 /// - back.needs(i) is false, or nothing has been added to the gradient yet,
-/// - the tensor is not contiguous or has another owner,
+/// - the tensor is not contiguous, or something else refers to its storage,
 /// - the backward pass records a graph, or
 /// - the tensor contains a NaN or an infinity, in AnomalyMode.
 ///
@@ -17,8 +17,9 @@ namespace gradus::internal {
 Tensor sum_in_place(const core::Backward& back, int i);
 
 /// Returns the saved i-th input and removes it from the graph, so that the caller may overwrite it.
-/// Returns an undefined tensor if the backward pass retains the graph or if the input's storage has
-/// another owner. Throws Error if the input was not saved or was changed in place after the op.
+/// Returns an undefined tensor if the backward pass retains the graph, or if something other than
+/// the op's node refers to the input's storage. Throws Error if the input was not saved or was
+/// changed in place after the op.
 Tensor take_input(const core::Backward& back, int i);
 
 /// Returns the gradient of the i-th output, or zeros if the output received none. The engine gives

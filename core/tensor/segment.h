@@ -22,7 +22,7 @@ class Recording {
     std::weak_ptr<Node> node;
     std::vector<std::weak_ptr<TensorImpl>> outputs;
   };
-  /// An input of a collected op that was not computed by a collected op.
+  /// An input that no collected op computed: a leaf, or the result of an earlier op.
   struct Outside {
     const char* op;
     size_t input;  // the input's index
@@ -73,8 +73,9 @@ class Segment : public std::enable_shared_from_this<Segment> {
   /// runs recorded different ops, if an op's shapes, dtypes or inputs that require grad differ, or
   /// if a backward pass inside the function freed an op in one run only.
   Counterparts match(const Nodes& fresh) const;
-  /// Moves the rules and saved tensors of the new nodes to the old nodes. Where no tensor of the
-  /// first run retains its gradient any more, its counterpart of the second run does.
+  /// Moves the rules and saved tensors of the second run's nodes to the first run's nodes. If an
+  /// output for which the first run called retain_grad() no longer exists, retains the gradient for
+  /// the corresponding output of the second run.
   static void adopt(const Recording& second, const Nodes& fresh, const Counterparts& old_of);
 
   const Function f_;  // each run calls a copy, so that both start from the same state

@@ -17,8 +17,8 @@ namespace gradus {
 inline constexpr int max_rank = 8;
 
 /// A short list of int64 with at most max_rank entries: sizes, strides or axes. Prints as `(3, 4)`.
-/// Indices count from 0, or from the end with -1, -2, and so on. An index out of range throws
-/// Error, and so do more than max_rank entries.
+/// Indices count from 0, or from the end with -1, -2, and so on. Throws Error for an index out of
+/// range and for more than max_rank entries.
 class Shape {
  public:
   Shape() = default;

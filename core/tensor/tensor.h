@@ -59,7 +59,7 @@ class Tensor {
   /// tensor without elements.
   bool is_contiguous() const;
   /// Returns a pointer to the first element. Throws Error if T is not the C++ type of dtype().
-  /// bfloat16 and int8 have no such type.
+  /// Always throws Error for bfloat16 and int8, which have no C++ type.
   template <class T>
   requires Element<std::remove_const_t<T>> T* data() const {
     return static_cast<T*>(raw_data(dtype_of<std::remove_const_t<T>>));
@@ -88,8 +88,8 @@ class Tensor {
     return out;
   }
   /// Returns the tensor as text: nested brackets with aligned columns, shortened for large tensors,
-  /// followed by dtype and shape. Returns "tensor(undefined)" for an undefined tensor. Prints
-  /// "[...]" instead of the elements of a view of an int8 matrix, which has no scales.
+  /// followed by dtype and shape. Returns "tensor(undefined)" for an undefined tensor. A view of an
+  /// int8 matrix in another shape has no scales; "[...]" then replaces the elements.
   std::string to_string() const;
 
   // ---- conversion and copies (differentiable) ----
@@ -99,12 +99,13 @@ class Tensor {
   /// bfloat16 and int8 store weights in less memory. A float32 tensor can be converted to bfloat16,
   /// and a float32 matrix of finite elements to int8. The result has no gradient. It can be passed
   /// as a weight to linear, updated_linear, feed_forward and embedding, and can be converted back.
-  /// Throws Error for a bfloat16 or int8 view that clone() cannot copy.
+  /// Throws Error for a bfloat16 or int8 tensor that is not contiguous, and for a view of an int8
+  /// matrix in another shape.
   Tensor to(Dtype dtype) const;
   /// Returns this tensor if it is contiguous, else clone().
   Tensor contiguous() const;
   /// Returns a contiguous copy in new storage. Throws Error for a bfloat16 or int8 tensor that is
-  /// not contiguous, and for a view of part of an int8 matrix.
+  /// not contiguous, and for a view of an int8 matrix in another shape, such as some of its rows.
   Tensor clone() const;
 
   // ---- views (differentiable) ----
@@ -266,9 +267,9 @@ class Tensor {
   /// it.
   Tensor detach() const;
   /// Computes the gradients of all leaves that require grad and on which this tensor depends, and
-  /// adds them to the grad() of the leaves. `gradient` is the gradient with respect to this tensor.
-  /// An undefined `gradient` stands for 1; this tensor must then have one element. Frees the graph
-  /// unless `retain_graph` is true.
+  /// adds them to the grad() of the leaves. `gradient` is the gradient of the loss with respect to
+  /// this tensor. An undefined `gradient` stands for 1; this tensor must then have one element.
+  /// Frees the graph unless `retain_graph` is true.
   ///
   /// Throws Error if this tensor does not require grad, if an earlier pass has freed the graph, or
   /// if `gradient` differs from this tensor in shape or dtype. Also throws Error if backward needs
@@ -285,9 +286,9 @@ class Tensor {
   /// gradient that is part of a graph throws Error: return a replacement instead.
   ///
   /// Throws Error if this tensor does not require grad, if the hook is empty, or if the hook
-  /// captures a handle of this tensor: the tensor owns the hook, so neither would ever be freed.
-  /// Two other ways to keep both alive are not detected: to reach a handle of this tensor through a
-  /// pointer, and to capture a tensor computed from this one, whose graph refers to this one. In
+  /// captures a handle of this tensor. In the last case, tensor and hook would own each other and
+  /// would never be freed. Two other such cycles are not detected: the hook owns a handle of this
+  /// tensor through a shared pointer, or it captures a tensor that was computed from this one. In
   /// all cases, capture the detach() of the tensor instead.
   int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
   /// Removes the hook with this id, which register_hook() returned. Does nothing if the id is
@@ -298,7 +299,7 @@ class Tensor {
   /// Returns the TensorImpl that all handles of this tensor share. Throws Error if this tensor is
   /// undefined.
   core::TensorImpl& impl() const;
-  /// Returns the same pointer as impl(), or null if this tensor is undefined.
+  /// Returns a shared pointer to the TensorImpl, or null if this tensor is undefined.
   const std::shared_ptr<core::TensorImpl>& impl_ptr() const { return impl_; }
   /// Returns whether this handle is the only owner of its storage. Returns false if another handle,
   /// a view, a graph or a .grad refers to the storage, if gradus did not allocate the memory (see

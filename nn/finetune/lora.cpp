@@ -47,7 +47,9 @@ struct Lora {
     Registry* registry;
     bool hidden;
     /// Returns the name in the model of the layer's parameter `own`.
-    std::string path(const char* own) const { return name.empty() ? own : name + '.' + own; }
+    std::string path(const std::string& own) const { return name.empty() ? own : name + '.' + own; }
+    /// Returns the name in the model of the layer's matrix, its first parameter.
+    std::string weight() const { return path(registry->entries.front().name); }
   };
 
   static void collect(Registry& registry, const std::string& prefix, std::vector<Layer>& out) {
@@ -78,7 +80,7 @@ struct Lora {
       check(is_floating(weight.dtype()), "merge_lora: the weight of ", layer.name, " is ",
             weight.dtype(), ": convert it to float32 first");
       for (const Module::Named& other : model.all())
-        check(other.name == layer.path("weight") || &other.entry->tensor.impl() != &weight.impl(),
+        check(other.name == layer.weight() || &other.entry->tensor.impl() != &weight.impl(),
               "merge_lora: the weight of ", layer.name, " is also ", other.name);
     }
     return found;
@@ -199,7 +201,7 @@ NamedTensors merged_state_dict(const Module& model) {
     for (const char* own : Lora::parameters)
       std::erase_if(state, [&](const auto& named) { return named.first == layer.path(own); });
     for (auto& [name, tensor] : state)
-      if (name == layer.path("weight")) tensor = tensor + layer.registry->update->weight();
+      if (name == layer.weight()) tensor = tensor + layer.registry->update->weight();
   }
   return state;
 }

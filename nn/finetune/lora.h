@@ -13,8 +13,8 @@ struct LoraOptions {
   double dropout = 0;  ///< dropout probability of the updates' inputs, from 0 to 0.999999
   /// Regular expressions that select linear layers by name. Each must match the whole name or the
   /// end of the name after a dot, for example "attn.qkv" or "blocks.[0-3].mlp.*". If the list is
-  /// empty, add_lora() selects all layers constructed with LinearOptions::hidden = true. This is
-  /// the default, but output layers usually have false.
+  /// empty, add_lora() selects all layers constructed with LinearOptions::hidden = true. `hidden`
+  /// is true by default, and usually false for output layers.
   std::vector<std::string> layers = {};
 };
 
@@ -37,13 +37,14 @@ struct LoraUpdate {
   Tensor weight() const;
 };
 
-/// Returns layer(activation(z)) or, if `is_gated`, layer(gated(z, activation)). `layer` must have a
-/// LoRA update. Saves only z for backward, which recomputes the input of `layer`.
+/// Returns layer(activation(z)) or, if `is_gated`, layer(gated(z, activation)), see gated().
+/// `layer` must have a LoRA update. Only z is kept for backward, which computes the input of
+/// `layer` again.
 Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear& layer,
                             bool is_gated);
 
-/// Freezes all parameters of a trained model, including earlier updates, and adds to each selected
-/// Linear layer an update that is trained instead:
+/// Freezes all parameters of a trained model, including those of LoRA updates that it already has,
+/// and adds a trainable low-rank update to each selected linear layer:
 ///   y = x W^T + bias + (alpha / rank) (x A^T) B^T
 /// A (rank, in) and B (out, rank) become parameters of the layer: lora_A.weight and lora_B.weight.
 /// A is initialised like the weight of a Linear, and B is 0, so the outputs do not change at first.
@@ -51,8 +52,8 @@ Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear
 ///
 /// Throws Error, with nothing changed, if an option is invalid, if the rank exceeds `in` or `out`
 /// of a selected layer, if no layer is selected, or if a selected layer already has an update. Also
-/// throws Error if an expression in options.layers selects no layer that earlier expressions have
-/// not selected.
+/// throws Error if an expression in options.layers matches no layer, or only layers that earlier
+/// expressions match too.
 void add_lora(Module& model, const LoraOptions& options = {});
 
 /// Freezes all parameters of a model, and adds to each named linear layer a trainable copy of the
@@ -63,9 +64,10 @@ void add_lora(Module& model, const LoraOptions& options = {});
 void add_lora_updates(Module& model,
                       const std::vector<std::pair<std::string, LoraUpdate>>& updates);
 
-/// Adds the updates to the weights, W + (alpha / rank) B A, and removes the updates. The parameters
-/// stay frozen. Throws Error, with nothing changed, if there is no update, or if the weight of an
-/// updated layer is bfloat16 or int8 or has a second name in the model (a tied weight).
+/// Adds each LoRA update of a model to its layer's weight, W + (alpha / rank) B A, and removes the
+/// update. The parameters stay frozen. Throws Error, with nothing changed, if the model has no
+/// update, or if the weight of an updated layer is bfloat16 or int8 or has a second name in the
+/// model (a tied weight).
 void merge_lora(Module& model);
 
 /// Returns what model.state_dict() would return after merge_lora(), without changing the model.
@@ -75,7 +77,7 @@ NamedTensors merged_state_dict(const Module& model);
 /// Returns the name of each linear layer of a model and the shape of its weight. A layer with
 /// several names is listed once, under its first name.
 std::vector<std::pair<std::string, Shape>> linear_layers(const Module& model);
-/// Returns the updates in a model, each with the name of its layer.
+/// Returns the LoRA updates of a model, each with the name of its layer.
 std::vector<std::pair<std::string, LoraUpdate>> lora_updates(const Module& model);
 
 }  // namespace gradus::nn

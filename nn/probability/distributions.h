@@ -1,14 +1,15 @@
 #pragma once
 // Probability distributions, one per element of batched parameters.
 //
-// shape() is the shape of the parameters; for Categorical, without the axis of classes. Samples
+// shape() returns the shape of the parameters; Categorical leaves out the axis of classes. Samples
 // have shape sample_shape + shape(), where + concatenates shapes. sample() draws from the calling
-// thread's generator and has no gradient. log_prob accepts values that broadcast with shape(), and
-// returns the shape to which both broadcast. entropy returns shape(). log_prob, entropy and kl are
-// differentiable. Where a probability is 0 or 1, these three return their limits (0 log 0 is 0),
-// not NaN. Infinite terms of kl contribute no gradient. Infinite parameters or values of a Normal
-// are accepted, but may give NaN. All functions throw Error if parameters or values are outside
-// their domain or have a wrong dtype, or if shapes do not broadcast.
+// thread's generator and has no gradient. log_prob accepts values that broadcast with shape(). Its
+// result has the shape to which both broadcast. The result of entropy has the shape shape().
+// log_prob, entropy and kl are differentiable. Where a probability is 0 or 1, these functions
+// return their limits (0 log 0 is 0), not NaN. Infinite terms of kl contribute no gradient.
+// Infinite parameters or values of a Normal are accepted, but may give NaN. All functions throw
+// Error if parameters or values are outside their domain or have a wrong dtype, or if shapes do not
+// broadcast.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -17,8 +18,8 @@ namespace gradus::nn {
 /// The normal distribution.
 struct Normal {
   Tensor mean, std_dev;  ///< mean and standard deviation, both broadcast to shape()
-  /// Throws Error unless every std_dev is > 0 and every mean is not NaN, both have the same dtype,
-  /// float32 or float64, and their shapes broadcast.
+  /// Throws Error unless `mean` and `std_dev` broadcast and have the same dtype, float32 or
+  /// float64. Also throws Error if a mean is NaN, or if a standard deviation is NaN or not above 0.
   Normal(const Tensor& mean, const Tensor& std_dev);
   /// Returns the shape to which mean and std_dev broadcast.
   const Shape& shape() const { return mean.shape(); }
@@ -43,7 +44,7 @@ struct Categorical {
   static Categorical from_logits(const Tensor& logits);
   /// Returns the distribution with p = probabilities / their sum over the last axis. probabilities
   /// (..., K) must be >= 0, and the sum of each row must be finite and > 0. An element that is 0
-  /// gets a gradient only through the sum, not through its own log-probability, -infinity.
+  /// gets a gradient through the sum only: its own log-probability is -infinity.
   static Categorical from_probabilities(const Tensor& probabilities);
   /// Returns the shape of log_probs without the axis of classes.
   Shape shape() const { return log_probs.shape().without(-1); }
@@ -76,8 +77,8 @@ struct Bernoulli {
   Tensor probabilities() const;
   /// Returns samples, 0 or 1 in the logits' dtype, of the shape `sample_shape` followed by shape().
   Tensor sample(const Shape& sample_shape = {}) const;
-  /// Returns the log-probability of `value`: log p where it is 1 and log(1 - p) where it is 0, with
-  /// the probability p of 1. Values must be 0 or 1, in the logits' dtype.
+  /// Returns the log-probability of `value`: log p where `value` is 1, and log(1 - p) where it is
+  /// 0. Here p is the probability of 1. Values must be 0 or 1, in the logits' dtype.
   Tensor log_prob(const Tensor& value) const;
   /// Returns the entropy, -p log p - (1 - p) log(1 - p), where p is the probability of 1.
   Tensor entropy() const;

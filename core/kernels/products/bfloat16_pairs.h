@@ -19,7 +19,7 @@ namespace gradus::kernel {
 /// in the low half.
 using Pair = uint32_t;
 
-/// Whether E is two scalars rounded to bfloat16.
+/// Whether E is the type Pair, that is, two scalars rounded to bfloat16.
 template <class E>
 inline constexpr bool is_pair = std::is_same_v<E, Pair>;
 
@@ -27,7 +27,8 @@ inline constexpr bool is_pair = std::is_same_v<E, Pair>;
 template <class E>
 inline constexpr int64_t scalars = is_pair<E> ? 2 : 1;
 
-/// Returns the number of elements E that hold n scalars of the axis that a product sums over.
+/// Returns how many elements E are needed to hold n scalars along the axis that a product sums
+/// over.
 template <class E>
 constexpr int64_t elements_of(int64_t n) {
   return ceil_div(n, scalars<E>);
@@ -48,11 +49,11 @@ class RoundedOperands;
 
 namespace detail {
 
-// Rounds rows [i, i + rows) and columns [p, p + k) of op(A) to pairs of neighbours in a row.
-// `pairs` is the row stride of the result: a multiple of 16 and at least k / 2. Without a
-// transpose, row r of the result starts at to + r * pairs. If A is transposed, block b of 8 rows
-// (rounded_rows) starts at to + 8 * b * pairs and contains the first pair of each row, then the
-// second of each, and so on.
+// Rounds rows [i, i + rows) and columns [p, p + k) of op(A) to bfloat16 and packs neighbours in a
+// row into pairs. Each row of the result has space for `pairs` pairs, a multiple of 16 and at least
+// k / 2. If A is not transposed, row r starts at to + r * pairs. If A is transposed, the rows are
+// interleaved in blocks of 8 (rounded_rows). Block b starts at to + 8 * b * pairs and contains the
+// first pair of each of its rows, then the second pair of each, and so on.
 // Long parameter list: the position and size of a block.
 void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                 int64_t pairs, Pair* to);
@@ -63,14 +64,14 @@ void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t 
 void pack_pairs(const blas::Product<float>& g, int64_t p, int64_t k, int64_t j, int64_t cols,
                 Pair* to);
 
-// Multiply n rows of `cols` elements, which lie `stride` apart, by `factor` and round them to
-// pairs. round_along pairs neighbours in a row and writes n rows of ceil(cols / 2) pairs.
-// round_down pairs neighbours in a column and writes ceil(n / 2) rows of `cols` pairs. Rows of
-// pairs are padded with zeros to whole vectors.
+// Both functions multiply n rows of `cols` elements, which lie `stride` apart, by `factor` and
+// round them to pairs. round_along pairs neighbours in a row and writes n rows of ceil(cols / 2)
+// pairs. round_down pairs neighbours in a column and writes ceil(n / 2) rows of `cols` pairs. Rows
+// of pairs are padded with zeros to whole vectors.
 void round_along(float factor, const float* x, int64_t stride, int64_t n, int64_t cols, Pair* to);
 void round_down(float factor, const float* x, int64_t stride, int64_t n, int64_t cols, Pair* to);
 
-// Returns the dot product of two rows of n elements, of which x is rounded to bfloat16.
+// Returns the dot product of two rows of n elements. Rounds x to bfloat16 first, but not y.
 float dot_rounded(int64_t n, const float* x, const float* y);
 
 }  // namespace detail

@@ -24,8 +24,9 @@ struct Product {
   T* c = nullptr;
   int64_t ldc = 0;
   bool add = false;
-  /// For gemm_serial only, with m >= n: skip the elements of C above its diagonal blocks of
-  /// panel_cols columns. Their values are then undefined.
+  /// Compute only the lower triangle of C, in blocks of panel_cols columns. In a block that begins
+  /// with column j, rows 0 to j - 1 are skipped, and their values are then undefined. Only
+  /// gemm_serial supports this, and only for m >= n.
   bool lower = false;
 
   /// Returns the address of row i, column p of op(A).
@@ -57,10 +58,11 @@ void gemm(Product<T> p, const TileDone& done = {});
 template <class T>
 void gemm_serial(Product<T> p);
 
-/// Returns a description for build_info(): OpenBLAS's version, its kernels and why they were
-/// chosen, or that the BLAS is another one; whether our own kernel computes float32 products; and
-/// whether there are bfloat16 products. For example: "OpenBLAS 0.3.21 (pthread), kernels SkylakeX:
-/// OpenBLAS's own choice; float32 products by a kernel of our own; bfloat16 products".
+/// Returns a description of how this build multiplies matrices, for build_info(). It names the
+/// version of OpenBLAS, its kernels and why they were chosen; with another BLAS it says "CBLAS, not
+/// OpenBLAS". It also tells whether our own kernel computes float32 products and whether there are
+/// bfloat16 products. For example: "OpenBLAS 0.3.21 (pthread), kernels SkylakeX: OpenBLAS's own
+/// choice; float32 products by a kernel of our own; bfloat16 products".
 std::string describe();
 
 }  // namespace gradus::blas

@@ -51,7 +51,7 @@ struct CompressedMatrix {
 class CompressedProduct {
  public:
   CompressedProduct(const CompressedMatrix& w, int64_t m, const float* x, float* y);
-  /// Returns the number of columns that one thread computes at a time.
+  /// Returns the number of columns of y that one thread computes at a time.
   int64_t grain() const;
   /// Computes columns [begin, end) of y.
   void run(int64_t begin, int64_t end) const;

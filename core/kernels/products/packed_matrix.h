@@ -15,8 +15,8 @@
 namespace gradus::kernel {
 
 /// A matrix B (k, n), with k > 0, packed into contiguous panels of columns, for products A B with
-/// many matrices A. If the constructor runs in the mode Bfloat16Products and this build has
-/// bfloat16_products, float32 matrices A and B are rounded to bfloat16.
+/// many matrices A. If the mode Bfloat16Products is on when the constructor runs, float32 matrices
+/// A and B are rounded to bfloat16 (never in a build without AVX512-BF16).
 template <class T>
 class PackedMatrix {
  public:

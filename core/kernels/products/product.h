@@ -79,10 +79,11 @@ enum class ProductOperands {
   compressed,  ///< B is a weight in bfloat16 or int8, transposed
 };
 
-/// The most rows of A for which a product with a transposed B is computed as dot products
-/// (row_dots). If operands are rounded to bfloat16, the limit is 1; if C is a single column, there
-/// is none. Up to the limit, a row of C is bit-identical for any number of rows, so that a model
-/// generates the same text for a prompt in a batch as for the prompt alone.
+/// The maximum number of rows of A for which a product with a transposed B is computed as dot
+/// products (row_dots). If operands are rounded to bfloat16, the maximum is 1. If C is a single
+/// column, there is no maximum. A row of C is bit-identical for any number of rows up to the
+/// maximum, so that a model generates the same text for a prompt in a batch as for the prompt
+/// alone.
 inline constexpr int64_t few_rows = 64;
 
 /// The shape of a product C = op(A) op(B), or C += op(A) op(B), with op(A) (m, k), op(B) (k, n) and
@@ -92,18 +93,18 @@ struct ProductShape {
   int64_t m = 0, n = 0, k = 0;
   bool trans_a = false, trans_b = false;
   int64_t lda = 0, ldb = 0;  ///< row strides of A and B as stored, before op
-  bool recomputed = false;   ///< for tiles: backward recomputes C and needs the same bits
-  bool rounded = false;      ///< for matrices: float32 operands may be rounded to bfloat16
-  bool disjoint = false;     ///< for windows: there is one group, and the windows cover the image
-                             ///< without overlap, each with two or more pixels along both axes
+  bool recomputed = false;   ///< for `tiles` only: whether backward recomputes C, bit for bit
+  bool rounded = false;      ///< for `matrices` only: whether to round float32 operands to bfloat16
+  bool disjoint = false;     ///< for `windows` only: whether there is one group and the windows
+                             ///< cover the image without overlap, each 2 x 2 pixels or larger
 
-  /// Returns whether C can be computed as dot products of the rows of op(A), at most few_rows, with
-  /// the rows of B as stored. Both must be contiguous.
+  /// Returns whether C can be computed as dot products of the rows of op(A) with the rows of B as
+  /// stored. This requires contiguous rows, and at most few_rows rows of op(A).
   constexpr bool dots_with_b() const {
     return trans_b && (trans_a ? m == 1 && lda == 1 : m <= few_rows);
   }
   /// Returns whether C is a single column that can be computed as dot products of the rows of A
-  /// with the column op(B). Both must be contiguous.
+  /// with op(B), which is also a column. This requires that the rows and the column are contiguous.
   constexpr bool dots_with_a() const { return n == 1 && !trans_a && (trans_b || ldb == 1); }
 };
 
@@ -115,8 +116,8 @@ inline constexpr int64_t few_queries = 4;
 /// columns.
 inline constexpr int64_t narrow_cols = 32;
 
-/// The most rows of A that are multiplied by a compressed B as stored. For more rows, B is
-/// converted to float32.
+/// The maximum number of rows of A for which a B in bfloat16 or int8 is multiplied as stored. For
+/// more rows, B is converted to float32.
 inline constexpr int64_t few_compressed_rows = 12;
 
 /// Whether this build can multiply in bfloat16.

@@ -7,9 +7,9 @@
 // than reading W from memory; BLAS's gemv takes longer. With 2 to 16 rows it takes 0.25 to 0.75 of
 // the panel kernel's time, with 64 rows 0.95 to 1.05 (1.7 if rows have only 128 elements).
 //
-// With at most few_rows rows (see product.h), a row of C is bit-identical for any number of rows.
-// Unless operands are rounded to bfloat16, a model therefore computes the same logits for a text in
-// a batch of that size as for the text alone.
+// A row of C is bit-identical for any number of rows of X up to few_rows (see product.h). Unless
+// operands are rounded to bfloat16, a model therefore computes the same logits for a text in a
+// batch of up to few_rows texts as for the text alone.
 
 #include "gradus/core/kernels/products/blas.h"
 #include "gradus/core/kernels/products/product.h"
@@ -35,7 +35,8 @@ struct RowDots {
   /// Columns of y that are summed in registers at a time.
   static constexpr int64_t block_cols = lanes<T> / 2;
 
-  /// Returns the number of columns that one thread computes at a time, a multiple of block_cols.
+  /// Returns the number of columns of y that one thread computes at a time, a multiple of
+  /// block_cols.
   int64_t grain() const {
     const int64_t cols = 262144 / (std::max<int64_t>(m, 4) * k);
     return std::max<int64_t>(1, cols / block_cols) * block_cols;
@@ -125,8 +126,8 @@ struct RowDots {
   }
 };
 
-/// Returns the dot products that compute p, a product of matrices in memory. `shape` is the shape
-/// of p. choose_product must have returned row_dots for it.
+/// Returns the RowDots object that computes the product p. `shape` is the shape of p, for which
+/// choose_product must have returned row_dots.
 template <class T>
 RowDots<T> row_dots(const ProductShape& shape, const blas::Product<T>& p) {
   if (shape.dots_with_b()) return {p.m, p.n, p.k, p.a, p.lda, p.b, p.ldb, p.add, p.c, p.ldc, 1};

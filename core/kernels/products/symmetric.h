@@ -23,18 +23,19 @@ void transpose(int64_t rows, int64_t cols, const T* from, int64_t from_stride, T
       to[j * to_stride + i] = from[i * from_stride + j];
 }
 
-/// Writes factor * x to `out` for `rows` rows of `cols` elements, `stride` apart in both.
+/// Writes factor * x to `out`. Both have `rows` rows of `cols` elements, with row stride `stride`.
 template <class T>
 void scale_rows(T factor, int64_t rows, int64_t cols, const T* x, int64_t stride, T* out) {
   for (int64_t i = 0; i < rows; ++i, x += stride, out += stride)
     simd_for(cols, [=](int64_t j) { out[j] = factor * x[j]; });
 }
 
-/// Computes columns [begin, end) of the symmetric matrix C = factor A + op(A) op(B), from the
-/// diagonal down, and mirrors them to rows [begin, end), right of the diagonal. `begin` and `end`
-/// must be multiples of panel_cols, except that end may be g.n. Several calls that split the
-/// columns there give a result that is bit-identical to that of one call. If the factor is not 0, A
-/// must be square and not transposed. Ignores g.m, g.add and g.lower.
+/// Computes a part of C = factor A + op(A) op(B), which must be a symmetric matrix (g.n, g.n): the
+/// part of columns [begin, end) that is on or below the diagonal. Then copies the transpose of this
+/// part to rows [begin, end), right of the diagonal. `begin` and `end` must be multiples of
+/// panel_cols, except that `end` may be g.n. C is bit-identical whether one call or several calls
+/// compute its columns. If the factor is not 0, A must be square and not transposed. Ignores g.m,
+/// g.add and g.lower.
 template <class T>
 void symmetric_product(T factor, const Product<T>& g, int64_t begin, int64_t end) {
   constexpr int64_t width = panel_cols<T>;
