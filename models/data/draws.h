@@ -48,7 +48,7 @@ struct BatchPosition {
 /// combines the step and the index. Row i of the batch uses the random numbers philox(key, i). For
 /// one seed and split, rows that differ in step, index or i never use the same numbers. Throws
 /// Error unless 1 <= batch <= max_rows, 0 <= step < max_steps and 0 <= index < max_indices. The
-/// message begins with `op` and uses the word `rows`, for example "windows", for the batch's rows.
+/// message begins with `op` and calls the batch's rows `rows`, for example "windows".
 inline RandomKey batch_key(const char* op, const char* rows, const BatchPosition& at) {
   const auto& [split, batch, seed, step, index] = at;
   core::check(batch >= 1 && batch <= max_rows, op, ": expected a batch of 1 to ", max_rows, " ",

@@ -78,9 +78,9 @@ ChatData::ChatData(const std::vector<Conversation>& conversations, const Tokeniz
   }
   check(!all_.empty(), "ChatData: none of ", conversations.size(),
         " conversations has an answer and fits a context of ", context);
-  int64_t used = context;
+  int64_t used = 0;
   for (size_t i = 0; i < all_.size(); ++i) {
-    if (used + size(i) > context) rows_.emplace_back(), used = 0;
+    if (rows_.empty() || size(i) > context - used) rows_.emplace_back(), used = 0;
     rows_.back().push_back(i);
     used += size(i);
   }
@@ -89,17 +89,15 @@ ChatData::ChatData(const std::vector<Conversation>& conversations, const Tokeniz
 PackedBatch ChatData::random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                                    int64_t index) const {
   const RandomKey key = internal::batch_key("ChatData", "rows", {split, batch, seed, step, index});
+  internal::Draws draws = internal::row_draws(key, 0);  // for all rows
+  const auto draw = [&] { return static_cast<size_t>(draws.below(num_examples())); };
   std::vector<std::vector<size_t>> rows(static_cast<size_t>(batch));
-  for (int64_t row = 0; row < batch; ++row) {
-    internal::Draws draws = internal::row_draws(key, row);
-    int64_t used = 0;
-    while (used < context_) {
-      const auto i = static_cast<size_t>(draws.below(num_examples()));
-      if (used + size(i) > context_) break;
-      rows[static_cast<size_t>(row)].push_back(i);
-      used += size(i);
+  size_t next = draw();
+  for (std::vector<size_t>& row : rows)
+    for (int64_t used = 0; size(next) <= context_ - used; next = draw()) {
+      row.push_back(next);
+      used += size(next);
     }
-  }
   return pack(rows);
 }
 

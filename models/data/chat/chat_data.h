@@ -18,7 +18,7 @@ namespace gradus::models {
 std::vector<Conversation> read_chats(const std::string& path);
 
 /// A batch of B rows of T tokens, for GPT::loss. Each row contains one or more whole conversations,
-/// one after another, and then padding: input 0, target -100. Positions count from 0 in each
+/// one after another, and then padding with input 0 and target -100. Positions count from 0 in each
 /// conversation, and again in the padding.
 struct PackedBatch {
   Tensor inputs;     ///< (B, T) int64
@@ -34,10 +34,12 @@ class ChatData {
   /// the message then gives the number of the conversation, counted from 1.
   ChatData(const std::vector<Conversation>& conversations, const Tokenizer& tokenizer,
            const ChatTemplate& form, int64_t context);
-  /// Returns `batch` rows of randomly chosen conversations. The choice depends only on the
-  /// arguments; `index` numbers the batches of one training step. Both splits choose from all
-  /// conversations, but with different random numbers. Throws Error unless 1 <= batch <= 2^16,
-  /// 0 <= step < 2^32 and 0 <= index < 2^16.
+  /// Returns `batch` rows of randomly chosen conversations. A conversation that does not fit into a
+  /// row begins the next row, so that long conversations are chosen as often as short ones; only
+  /// the one that does not fit into the last row is left out. The choice depends only on the
+  /// arguments. If a training step uses several batches, `index` tells them apart. Both splits
+  /// choose from all conversations; `split` only selects the random numbers. Throws Error unless
+  /// 1 <= batch <= 2^16, 0 <= step < 2^32 and 0 <= index < 2^16.
   PackedBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                            int64_t index = 0) const;
   /// Returns up to `batch` consecutive rows, beginning with row `first`. Rows 0 to num_rows() - 1

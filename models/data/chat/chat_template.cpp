@@ -7,6 +7,7 @@
 #include "gradus/core/files/file.h"
 #include "gradus/core/files/json.h"
 #include "gradus/core/runtime/error.h"
+#include "gradus/models/data/tokenizers/hugging_face_bpe.h"
 #include "gradus/models/data/tokenizers/tokenizer_file.h"
 #include "gradus/models/folder/folder_files.h"
 
@@ -17,7 +18,8 @@ using core::check, core::fail, nlohmann::json;
 namespace {
 
 const std::array<ChatTemplate, 5>& templates() {
-  // Never destroyed: in use before main and after it. SentencePiece writes the space after [/INST].
+  // Never destroyed: in use before main and after it. SentencePiece writes the space after [/INST];
+  // see needs_space().
   static const auto& all = *new std::array<ChatTemplate, 5>{{
       {.name = "plain",
        .system = {"", "\n\n"},
@@ -94,6 +96,13 @@ void check_special(const Tokenizer& tokenizer, const ChatTemplate& form) {
   }
 }
 
+/// Whether answers must begin with a space: the models of these templates saw one, but this
+/// tokenizer, of SentencePiece's kind, does not write it.
+bool needs_space(const Tokenizer& tokenizer, const ChatTemplate& form) {
+  const auto* bpe = dynamic_cast<const HuggingFaceBPE*>(&tokenizer);
+  return (form.name == "llama2" || form.name == "mistral") && bpe && bpe->adds_no_space();
+}
+
 }  // namespace
 
 const ChatTemplate& chat_template(const std::string& name) {
@@ -160,6 +169,8 @@ ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& form,
                                      : before == "user" ? form.user
                                                         : form.system;
     add_marks(pieces, tokenizer, turn.before, false);
+    if (answer && !message.content.starts_with(' ') && needs_space(tokenizer, form))
+      pieces.push_back({" ", true});
     pieces.push_back({std::exchange(system, "") + message.content, answer});
     add_marks(pieces, tokenizer, turn.after, answer);
   }

@@ -18,13 +18,13 @@ struct Message {
 /// writes first.
 using Conversation = std::vector<Message>;
 
-/// The text that a chat model expects around each message. The name of a special token stands for
-/// that token in a template, but is ordinary text in a message.
+/// The text that a chat model expects around each message. Names of special tokens in this text are
+/// encoded as these tokens. In a message, such a name is ordinary text.
 struct ChatTemplate {
   /// The text before and after each message of one role.
   struct Turn {
-    std::string before;  ///< text before a message; the assistant's is the end of a prompt
-    std::string after;   ///< text after a message; the assistant's marks the end of an answer
+    std::string before;  ///< text before a message; a prompt ends with assistant.before
+    std::string after;   ///< text after a message; an answer ends with assistant.after
   };
   std::string name;              ///< "plain", "chatml", "llama2", "llama3" or "mistral"
   Turn system, user, assistant;  ///< the text around the messages of each role
@@ -39,12 +39,13 @@ struct ChatTemplate {
 ///   "llama3"             <|start_header_id|> and <|eot_id|>
 const ChatTemplate& chat_template(const std::string& name);
 
-/// Returns the template that matches `text`, which is a Jinja template or the name of a template
-/// ("llama2").
+/// Returns the template that matches `text`: a Jinja template, or a name that chat_template()
+/// accepts, for example "llama2".
 ///
-/// A Jinja template is recognised by its marks, for example <|im_start|>. Everything else in it,
-/// such as a default system message, is ignored. Throws Error, beginning with `where`, if it has
-/// the marks of none of chatml, llama2, llama3 and mistral.
+/// A Jinja template is recognised by the first mark in this list that it contains: <|im_start|>
+/// (chatml), <|start_header_id|> (llama3), `<<SYS>>` (llama2), [INST] (mistral). Everything else in
+/// it, such as a default system message, is ignored. Throws Error if it contains none of the marks;
+/// the message begins with `where`.
 ///
 /// If `text` is "", the tokenizer's special tokens decide: returns chatml if there is <|im_start|>,
 /// otherwise llama3 if there is <|start_header_id|>, otherwise plain.
@@ -54,8 +55,9 @@ const ChatTemplate& match_chat_template(const std::string& text, const Tokenizer
 /// Returns the template of a model folder. Passes to match_chat_template() the first text that it
 /// finds in the file chat_template.jinja, under the key "chat_template" in tokenizer_config.json,
 /// or under the same key in text.json. If the key has an array of named templates, uses the one
-/// named "default". If `folder` is "" or has no such text, passes "". Throws Error, naming the
-/// file, if match_chat_template() does or if one of the three files exists but cannot be read.
+/// named "default". If `folder` is "" or has no such text, passes "". Throws the errors of
+/// match_chat_template(). Also throws Error if one of the three files exists but cannot be read or
+/// parsed. The messages name the file.
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer);
 
 /// A conversation as token ids. An answer is an assistant's message and the text that ends it.
@@ -65,14 +67,15 @@ struct ChatTokens {
 };
 
 /// Returns the tokens of a conversation. If `ask` is true, they end with form.assistant.before, so
-/// that a model continues with its answer. Throws Error
+/// that a model continues with its answer. With the templates llama2 and mistral and a
+/// character-level HuggingFaceBPE that puts no space before a text, an answer begins with a space.
+/// Throws Error
 /// - if the conversation is empty, or its roles are not in the order that Conversation describes;
 /// - if `ask` is true and the last message is not the user's;
 /// - if the tokenizer rejects a text;
 /// - if the template is plain and a message contains "\n\n" or ends with "\n";
-/// - if form.user.before or form.assistant.after contains <|im_start|>, <|im_end|>,
-///   <|start_header_id|>, <|end_header_id|>, <|eot_id|>, `<s>` or `</s>`, and this is not a special
-///   token of the tokenizer.
+/// - if the tokenizer lacks a special token that form.user.before or form.assistant.after contains:
+///   <|im_start|>, <|im_end|>, <|start_header_id|>, <|end_header_id|>, <|eot_id|>, `<s>` or `</s>`.
 ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& form,
                        const Conversation& conversation, bool ask = false);
 

@@ -9,9 +9,9 @@
 namespace gradus::models {
 
 /// Random changes, chosen separately for each image. The value 0 turns a change off. Geometric
-/// changes come first, then the others in the order of the members. An erased rectangle covers from
-/// 0.02 to erase_area of the image, before its sides are rounded to whole pixels and limited to the
-/// image's.
+/// changes are applied first, then the other changes in the order of the members. An erased
+/// rectangle has a random area, from 0.02 to erase_area of the image's area. Its sides are then
+/// rounded to whole pixels and, if necessary, shortened to fit into the image.
 struct AugmentOptions {
   // Geometric changes: a single bilinear resampling that crops, zooms, rotates, shears, flips and
   // shifts, in this order. Pixels outside the image are 0. With a crop_aspect of 2, for example,
@@ -38,7 +38,8 @@ struct AugmentOptions {
   double erase_area = 0.3;  ///< maximum area of the rectangle as a fraction of the image
 
   static Fields fields(AugmentOptions& options);
-  /// Throws Error if an option is outside its limits in fields(), or if 0 < crop_aspect < 1.
+  /// Throws Error if an option is outside the range that fields() lists for it, or if
+  /// 0 < crop_aspect < 1.
   void check() const;
 };
 

@@ -87,7 +87,9 @@ std::optional<ImageData> read_pair(const std::string& folder, const std::string&
   const std::string path = folder + "/" + name;
   const std::string images = plain_or_packed(path + "-images-idx3-ubyte"),
                     labels = plain_or_packed(path + "-labels-idx1-ubyte");
-  if (!std::filesystem::exists(images) && !std::filesystem::exists(labels)) return std::nullopt;
+  std::error_code error;
+  if (!std::filesystem::exists(images, error) && !std::filesystem::exists(labels, error))
+    return std::nullopt;
   return read_idx_images(images, labels);
 }
 

@@ -67,6 +67,9 @@ class ImageData {
   /// the image.
   ImageData(const Shape& shape, std::vector<uint8_t> bytes, std::vector<int64_t> labels,
             std::vector<std::string> class_names);
+  // Copied even when moved: a data set that was moved from keeps its images.
+  ImageData(const ImageData&) = default;
+  ImageData& operator=(const ImageData&) = default;
 
   int64_t size() const { return count_; }  ///< number of images
   /// Returns (N, C, H, W).
@@ -92,10 +95,10 @@ class ImageData {
   /// images. Each epoch contains every image once, in an order determined by the seed and the
   /// epoch. A batch may span several epochs. With `drop_last`, each batch lies in one epoch and
   /// contains no image twice; an epoch then leaves out its last images if they do not fill a batch.
-  /// The result depends only on the arguments, so the method suits Prefetch and resumed runs.
-  /// Throws Error unless 1 <= batch <= 2^20 and 0 <= step < 2^40. Also throws Error if there are no
-  /// images, if `drop_last` is true and there are fewer than `batch` images, or if `stats` does not
-  /// fit the images.
+  /// The result depends only on the arguments, so a resumed run sees the same batches as an
+  /// uninterrupted run. Throws Error unless 1 <= batch <= 2^20 and 0 <= step < 2^40. Also throws
+  /// Error if there are no images, if `drop_last` is true and there are fewer than `batch` images,
+  /// or if `stats` does not fit the images.
   ImageBatch shuffled(int64_t batch, uint64_t seed, int64_t step, const ChannelStats& stats = {},
                       bool drop_last = false) const;
 

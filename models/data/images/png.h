@@ -10,8 +10,8 @@ namespace gradus::models {
 /// Returns the picture in a PNG file. It has one channel if the file is grey, otherwise three (red,
 /// green, blue). Palettes are resolved, samples converted to 8 bits, interlaced rows put in order,
 /// and transparent pixels blended with white. Samples are converted to the gamma of sRGB, but not
-/// to its primaries. In a file that declares no gamma other than sRGB's (for example one from
-/// write_png), 8-bit samples of opaque pixels are unchanged.
+/// to its primaries. If the file declares no gamma or that of sRGB (as a file from write_png does),
+/// 8-bit samples of opaque pixels are unchanged.
 ///
 /// Throws Error, naming the file, if the file cannot be read, is not a PNG file, ends before its
 /// IEND chunk or cannot be decoded. Also throws Error if a chunk has a wrong CRC, or if the file

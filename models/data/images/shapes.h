@@ -18,8 +18,8 @@ struct ShapesOptions {
   uint64_t seed = 0;                       ///< random seed of the pictures
 };
 
-/// Pictures (N, 3, size, size), each with a true caption. The label of a picture is the class, such
-/// as "red circle", of the shape that its caption names first.
+/// Pictures (N, 3, size, size), each with a correct caption. The label of a picture is the class of
+/// the first shape in its caption, for example "red circle".
 struct ShapeImages {
   ImageData images;                   ///< pictures and labels
   std::vector<std::string> captions;  ///< one per picture
@@ -31,7 +31,7 @@ struct ShapeImages {
 ///   const auto train = draw_shapes(0, 20000), test = draw_shapes(20000, 1000);
 /// Shapes are circles, squares, triangles, crosses and diamonds in seven colours, at random
 /// positions on a dark background. Each shape lies within a square whose side is a quarter to two
-/// fifths of the picture's. All numbers of shapes that the options allow are equally likely.
+/// fifths of the picture's. Each number of shapes from min_shapes to max_shapes is equally likely.
 ///
 /// The caption of one shape is, for example, "a red circle". The caption of two shapes gives their
 /// relation: "above", "below", "left of" or "right of". For example, "a red circle above a blue

@@ -19,7 +19,7 @@ struct CorruptSpansOptions {
 /// A training pair for T5: the encoder reads `source`, and the decoder learns to write `target`.
 struct CorruptedSpans {
   std::vector<int64_t> source;  ///< the text, with a sentinel in place of each removed span
-  std::vector<int64_t> target;  ///< each sentinel with its removed span, and a last sentinel
+  std::vector<int64_t> target;  ///< each sentinel and its removed span, then one more sentinel
 };
 
 /// The numbers of spans and tokens that corrupt_spans removes.
@@ -33,10 +33,10 @@ SpanCounts span_counts(int64_t n, const CorruptSpansOptions& options);
 /// Returns `tokens` with random spans removed, and the removed spans: Raffel et al. 2020, arXiv
 /// 1910.10683, sections 3.1.4 and 3.3.4. The result depends only on the arguments.
 ///
-/// Of n tokens, removes r = round(rate n), but at least 1 and at most n - 1. They form
-/// round(r / mean_span) spans, but at least 1 and at most n - r. No span is empty, and at least one
-/// token is kept between two spans. All arrangements of this kind are equally likely. (T5's own
-/// code always removes a span at the end.)
+/// Of n tokens, removes r = round(rate n), but at least 1 and at most n - 1. The removed tokens
+/// form round(r / mean_span) spans, but at least 1 and at most n - r. No span is empty, and at
+/// least one token is kept between two spans. All arrangements of this kind are equally likely.
+/// (T5's own code always removes a span at the end.)
 ///
 /// Throws Error if there are fewer than 2 tokens, if an option is out of range, if a token is a
 /// sentinel, or if there are too few sentinels.

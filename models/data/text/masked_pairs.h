@@ -42,13 +42,14 @@ struct MaskedPairsOptions {
 /// divided into nearly equal segments. (Three tokens of an example are special.) Each segment is in
 /// one split only, but a line that occurs twice in the text may be in both.
 ///
-/// Passage A consists of consecutive segments: as many as fit in (T - 3) / 2 tokens, at least one,
-/// but never the last segment of its document. If the split has only one document, A leaves out at
-/// least two of its segments. With probability 1/2, passage B starts with the segment after A.
-/// Otherwise B starts with a random segment of another document. If the split has only one
-/// document, this is instead a segment of that document that is neither in A nor right after A. B
-/// ends before the first segment that does not fit into the example, at the end of its document, or
-/// at the start of A.
+/// Passage A consists of consecutive segments of a document: as many as fit in (T - 3) / 2 tokens,
+/// at least one, but never the document's last segment. With probability 1/2, passage B starts with
+/// the segment after A. Otherwise B starts with a random segment of another document. B ends at the
+/// end of its document, or before the first segment that does not fit into the example.
+///
+/// If a split has only one document, A leaves out at least two of the document's segments. A
+/// passage B that does not follow A then starts with a random segment of the same document, neither
+/// in A nor right after A. If it starts before A, it also ends before A.
 ///
 /// Of the n ordinary tokens of A and B, round(options.rate n) are predicted, at least one if n > 0.
 /// Special tokens such as [UNK] are never predicted. A predicted token becomes [MASK] with
@@ -60,36 +61,35 @@ class MaskedPairs {
   struct Report {
     int64_t documents = 0, segments = 0, tokens = 0;  ///< numbers in the whole text
     int64_t unknown = 0;                              ///< number of tokens that are [UNK]
-    int64_t lone = 0;  ///< number of one-segment documents, used only as a B that does not follow A
+    int64_t lone = 0;  ///< number of one-segment documents, which can supply passage B but not A
     int64_t train_tokens = 0, validation_tokens = 0;  ///< number of tokens in each split
   };
 
   /// Encodes the text. The tokenizer needs [PAD], [CLS], [SEP] and [MASK].
   ///
-  /// The training split is the first part of the text, and the validation split the rest. Of the
-  /// text's n tokens, c = (1 - options.validation) n should be for training. The splits meet at the
-  /// document boundary nearest to token c, provided that the validation split is then not the whole
-  /// text and has from half to twice the tokens that options.validation asks for. Otherwise the
-  /// validation split starts with the segment that contains token c. If options.validation is 0,
-  /// the validation split is empty.
+  /// The training split is the first part of the text, and the validation split the rest. Ideally,
+  /// v = options.validation * n of the text's n tokens are for validation, and the validation split
+  /// starts at token c = n - v. It actually starts at the document boundary nearest to token c, if
+  /// it then has from v / 2 to 2 v tokens and is not the whole text. Otherwise it starts with the
+  /// segment that contains token c. If options.validation is 0, the validation split is empty.
   ///
   /// Throws Error if a special token is missing, if an option is out of range, or if a split has
   /// too few segments for examples of both kinds (B follows A, B does not follow A). Also throws
-  /// Error if the tokenizer rejects a line; the message then gives the line's number. If
-  /// options.segment is above 0, it gives the number of the first line of the document.
+  /// Error if the tokenizer rejects a line. The message then gives the line's number or, if
+  /// options.segment is above 0, the number of the document's first line.
   MaskedPairs(const std::string& text, const Tokenizer& tokenizer,
               const MaskedPairsOptions& options = {});
 
   const Report& report() const { return report_; }  ///< statistics of the whole text
   /// Returns `batch` examples that begin at random segments of a split. The choice depends only on
-  /// the arguments; `index` numbers the batches of one training step. Throws Error if the split is
-  /// empty, or unless 1 <= batch <= 2^16, 0 <= step < 2^32 and 0 <= index < 2^16.
+  /// the arguments. If a training step uses several batches, `index` tells them apart. Throws Error
+  /// if the split is empty, or unless 1 <= batch <= 2^16, 0 <= step < 2^32 and 0 <= index < 2^16.
   MaskedBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                            int64_t index = 0) const;
   /// Returns up to `batch` consecutive examples of a split, beginning with example `first`.
-  /// Examples 0 to num_examples(split) - 1 form one pass through the split, with the same pairs and
-  /// masks on every call. The pass skips documents of one segment. If one segment is left at the
-  /// end of a document, it becomes the B of one more example, whose A is the segment before it.
+  /// Examples 0 to num_examples(split) - 1 form one pass through the split, with the same passages
+  /// and masks on every call. The pass skips documents of one segment. If one segment is left at
+  /// the end of a document, one more example has it as B and the segment before it as A.
   /// Throws Error unless 0 <= first < num_examples(split) and batch >= 1.
   MaskedBatch examples(Split split, int64_t first, int64_t batch) const;
   /// Returns the number of examples in one pass through a split (see examples()).

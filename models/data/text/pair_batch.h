@@ -32,9 +32,9 @@ class PairSource {
   /// Returns the number of tokens in the longest target of both splits, without [START] and [END].
   virtual int64_t longest_target() const = 0;
 
-  /// Returns `batch` random pairs of a split. The choice depends only on the arguments; `index`
-  /// numbers the batches of one training step. Throws Error if the split is empty, or unless
-  /// 1 <= batch <= 2^16, 0 <= step < 2^32 and 0 <= index < 2^16.
+  /// Returns `batch` random pairs of a split. The choice depends only on the arguments. If a
+  /// training step uses several batches, `index` tells them apart. Throws Error if the split is
+  /// empty, or unless 1 <= batch <= 2^16, 0 <= step < 2^32 and 0 <= index < 2^16.
   PairBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                          int64_t index = 0) const;
   /// Returns up to `batch` consecutive pairs of a split, beginning with pair `first`. A pair is the

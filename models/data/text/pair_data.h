@@ -27,10 +27,10 @@ class PairData : public PairSource {
     int64_t train = 0, validation = 0;  ///< number of pairs in each split
     int64_t too_long = 0;               ///< pairs left out because source or target is too long
     int64_t empty = 0;                  ///< pairs left out because source or target has no tokens
-    int64_t held_out = 0;               ///< training pairs left out as their source is held out
+    int64_t held_out = 0;               ///< training pairs left out: their source is held out
     int64_t source_tokens = 0, target_tokens = 0;      ///< number of tokens in the pairs in use
     int64_t unknown_sources = 0, unknown_targets = 0;  ///< [UNK] tokens in the pairs in use
-    int64_t longest_source = 0, longest_target = 0;    ///< in tokens, without [START] and [END]
+    int64_t longest_source = 0, longest_target = 0;    ///< number of tokens without [START], [END]
   };
 
   /// Encodes the pairs and chooses which to hold out. The source tokenizer needs [PAD]. The target
@@ -46,7 +46,7 @@ class PairData : public PairSource {
   PairData(const std::vector<TextPair>& train, const std::vector<TextPair>& validation,
            const Tokenizer& source, const Tokenizer& target, const PairDataOptions& options = {});
 
-  const Report& report() const { return report_; }  ///< statistics of all pairs passed
+  const Report& report() const { return report_; }  ///< counts of pairs in use and left out
   /// Returns the number of pairs in a split.
   int64_t num_pairs(Split split) const override { return std::ssize(entries(split)); }
   int64_t longest_target() const override { return report_.longest_target; }
@@ -56,7 +56,7 @@ class PairData : public PairSource {
 
  private:
   struct Entry {
-    int64_t source, target, end;  // in tokens_: source is [source, target), target [target, end)
+    int64_t source, target, end;  // indices in tokens_: start of source, start and end of target
     int64_t original;
   };
   TokenPair pair(Split split, int64_t i, RandomKey key) const override;

@@ -28,7 +28,7 @@ class TextData {
   /// Uses separate tokens for each split.
   TextData(std::vector<int64_t> train, const std::vector<int64_t>& validation, int64_t context);
   ///@{
-  /// Like the constructors above, but with tokens in files, which are read as needed. The methods
+  /// Like the constructors above, but the tokens stay in files and are read as needed. The methods
   /// then throw the errors of TokenFile::read.
   TextData(TokenFile tokens, int64_t context);
   TextData(TokenFile train, TokenFile validation, int64_t context);
@@ -36,9 +36,9 @@ class TextData {
 
   using Split = models::Split;  ///< another name of models::Split
   /// Returns `batch` windows of `context` tokens at random positions of a split. The choice depends
-  /// only on the arguments, so a resumed run sees the same batches as an uninterrupted run. `index`
-  /// numbers the batches of one training step, for example if gradients are accumulated. Throws
-  /// Error unless 1 <= batch <= 2^16, 0 <= step < 2^32 and 0 <= index < 2^16.
+  /// only on the arguments, so a resumed run sees the same batches as an uninterrupted run. If a
+  /// training step uses several batches, for example to accumulate gradients, `index` tells them
+  /// apart. Throws Error unless 1 <= batch <= 2^16, 0 <= step < 2^32 and 0 <= index < 2^16.
   TokenBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                           int64_t index = 0) const;
   /// Returns up to `batch` consecutive windows of T = context tokens, beginning with window

@@ -56,7 +56,7 @@ class TokenFile {
   /// vocabulary. The message about a token gives its offset in the file.
   void read(int64_t first, int64_t n, int64_t* to) const;
   /// Reads all tokens and compares their checksum with the one stored in the file. Throws Error if
-  /// they differ, and the errors of read().
+  /// they differ. Also throws the errors of read().
   void verify() const;
 
   /// Statistics of a text that write() encoded.
@@ -70,9 +70,10 @@ class TokenFile {
   /// if an option is out of range. Also throws Error if the tokenizer rejects a piece; the message
   /// then names the text file and the piece.
   ///
-  /// The pieces have the same tokens as the whole text. Each piece but the last ends before a
-  /// space, tab or line break that is followed by a character other than white space, at a position
-  /// where tokenizer.may_cut() returns true. A text without such positions is one piece.
+  /// The result is the same as if the whole text were encoded at once. Each piece but the last ends
+  /// before a space, tab or line break that is followed by a character other than white space, at a
+  /// position where tokenizer.may_cut() returns true. A text without such positions is one piece:
+  /// with a HuggingFaceBPE, for example, Chinese text in which punctuation ends every line.
   static Written write(const std::string& path, const std::string& text_path,
                        const Tokenizer& tokenizer, const TokenFileOptions& options = {});
   /// Writes the given tokens to the file `path`, atomically. `source` identifies the text and the

@@ -111,12 +111,13 @@ size_t end_by_llama3(std::string_view text, size_t at, size_t most_numbers) {
 }
 
 /// The end by WordRule::digits: each character of a number is a word, and GPT-2's rule splits the
-/// text between numbers as if each part were a whole text.
+/// text between numbers as if each part were a whole text. Its words end before a number anyway,
+/// except for spaces, of which it would leave the last to the number.
 size_t end_by_digits(std::string_view text, size_t at) {
-  const size_t digits = end_of_run(text, at, is_number, 1);
-  if (digits > at) return digits;
-  const size_t end = end_of_run(text, at, [](Kind kind) { return !is_number(kind); });
-  return at + end_by_gpt2(text.substr(at, end - at), 0);
+  const auto after_digit = [&](size_t from) { return end_of_run(text, from, is_number, 1); };
+  if (after_digit(at) > at) return after_digit(at);
+  const size_t spaces = end_of_run(text, at, is_space);
+  return spaces > at && after_digit(spaces) > spaces ? spaces : end_by_gpt2(text, at);
 }
 
 }  // namespace
@@ -145,8 +146,8 @@ size_t end_of_word(std::string_view text, size_t at, WordRule rule) {
 // ---- merging ----
 
 /// A heap holds the adjacent pairs that match a rule, ordered by rule, then from left to right;
-/// stale entries are skipped. Pairs created by a rule's merges enter the heap when the rule is
-/// done, as in the definition.
+/// stale entries are skipped. Pairs created by merges enter the heap after each merge if merging
+/// one by one, otherwise when the rule is done, as in BPETokenizer's definition.
 void BPEMerger::merge_all() {
   waiting_.clear();
   for (int32_t i = 0; i < std::ssize(nodes_); ++i) wait(i);
@@ -154,11 +155,11 @@ void BPEMerger::merge_all() {
     const uint64_t rank = waiting_.front() >> 32;
     const BPEMerge& rule = merges_[rank];
     fresh_.clear();
-    while (!waiting_.empty() && waiting_.front() >> 32 == rank) {
+    do {
       merge(static_cast<int32_t>(waiting_.front() & 0xffffffffu), rule);
       std::pop_heap(waiting_.begin(), waiting_.end(), std::greater<>());
       waiting_.pop_back();
-    }
+    } while (!one_by_one_ && !waiting_.empty() && waiting_.front() >> 32 == rank);
     for (const int32_t at : fresh_) {
       wait(nodes_[static_cast<size_t>(at)].before);
       wait(at);

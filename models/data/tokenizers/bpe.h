@@ -36,8 +36,8 @@ const std::array<uint8_t, 256>& bytes_in_order();
 /// is a printable character in Latin-1 becomes that character. The other bytes become U+0100,
 /// U+0101, ...; for example, a space becomes U+0120.
 std::string bytes_to_unicode(std::string_view bytes);
-/// Returns the bytes that bytes_to_unicode() spells as `text`, or an empty string if there are
-/// none.
+/// Inverts bytes_to_unicode(): returns the bytes that `text` spells. Returns an empty string if a
+/// character of `text` does not spell a byte.
 std::string unicode_to_bytes(std::string_view text);
 
 /// Returns a pair of token ids as one number: `left` in the upper 32 bits, `right` in the lower 32.
@@ -49,9 +49,14 @@ inline uint64_t pair_key(int32_t left, int32_t right) {
 class BPEMerger {
  public:
   /// Uses the rules `merges`, the most important first. `ranks` maps the pair_key() of each rule's
-  /// left and right token to the rule's index in `merges`. Both must outlive this object.
-  BPEMerger(const std::vector<BPEMerge>& merges, const std::unordered_map<uint64_t, int32_t>& ranks)
-      : merges_(merges), ranks_(ranks) {}
+  /// left and right token to the rule's index in `merges`. Both must outlive this object. Applies a
+  /// rule to all its pairs before the next rule, as BPETokenizer does. If `one_by_one` is true,
+  /// merges one pair at a time instead, as Hugging Face does: always the leftmost pair of the most
+  /// important rule. The results can differ only if a rule's merge creates a pair that a more
+  /// important rule merges.
+  BPEMerger(const std::vector<BPEMerge>& merges, const std::unordered_map<uint64_t, int32_t>& ranks,
+            bool one_by_one = false)
+      : merges_(merges), ranks_(ranks), one_by_one_(one_by_one) {}
 
   /// Merges the tokens unit(0), ..., unit(n - 1) of one word and appends the resulting ids to
   /// `ids`. n must be below 2^31.
@@ -68,7 +73,9 @@ class BPEMerger {
 
  private:
   struct Node {
-    int32_t id, before, after;  // id: -1 once merged into `before`; before, after: -1 if none
+    // id is -1 after this token has been merged into the token before it. before and after are the
+    // indices of the neighbours, or -1 at an end of the word.
+    int32_t id, before, after;
   };
   void merge_all();
   void wait(int32_t at);
@@ -76,13 +83,14 @@ class BPEMerger {
 
   const std::vector<BPEMerge>& merges_;
   const std::unordered_map<uint64_t, int32_t>& ranks_;
+  bool one_by_one_;
   std::vector<Node> nodes_;
   std::vector<uint64_t> waiting_;  // heap of pairs to merge: rank << 32 | position
   std::vector<int32_t> fresh_;
 };
 
-/// The content of the files of a BPE tokenizer, and functions that make messages about them. Tokens
-/// are spelled as by bytes_to_unicode(); special tokens are spelled as their names.
+/// The content of the files of a BPE tokenizer, and functions that return prefixes of error
+/// messages. Tokens are spelled as by bytes_to_unicode(), and special tokens as their names.
 struct BPETable {
   std::vector<std::string> tokens;        // in the order of their ids
   std::vector<std::string> special;       // names of the special tokens, which are also in `tokens`

@@ -339,6 +339,10 @@ int64_t HuggingFaceBPE::added(const std::string& name) const {
   return found == added_.end() ? -1 : found->second;
 }
 
+bool HuggingFaceBPE::adds_no_space() const {
+  return !form_->is_bytes && form_->prefix == Prefix::never;
+}
+
 // ---- text to tokens and back ----
 
 std::vector<int64_t> HuggingFaceBPE::encode(const std::string& text) const {
@@ -351,7 +355,8 @@ std::vector<int64_t> HuggingFaceBPE::encode_with_special(const std::string& text
 
 std::vector<int64_t> HuggingFaceBPE::encode_around(
     const std::string& text, const std::unordered_map<std::string, int64_t>& names) const {
-  check(text.size() < size_t{1} << 29, "encode: a text of ", text.size(), " bytes");
+  check(text.size() < size_t{1} << 29, "encode: expected a text of less than 2^29 bytes, got ",
+        text.size());
   std::vector<int64_t> ids;
   internal::split_at_names(
       text, names,
@@ -369,7 +374,7 @@ std::vector<int64_t> HuggingFaceBPE::encode_around(
 void HuggingFaceBPE::append_words(std::string_view part, std::vector<int64_t>& ids) const {
   const std::string composed = form_->composes ? internal::composed(part) : std::string();
   const std::string_view text = form_->composes ? composed : part;
-  internal::BPEMerger merger(merges_, ranks_);
+  internal::BPEMerger merger(merges_, ranks_, true);
   std::vector<int32_t> seen;  // tokens of all distinct words, concatenated
   std::unordered_map<std::string_view, std::pair<size_t, size_t>> words;  // ranges in `seen`
   for (size_t at = 0; at < text.size();) {
@@ -395,10 +400,9 @@ void HuggingFaceBPE::append_words(std::string_view part, std::vector<int64_t>& i
 
 bool HuggingFaceBPE::may_cut(std::string_view text, size_t at) const {
   const auto has_space = [](const auto& added) {
-    return added.first.find(' ') != added.first.npos;
+    return added.first.find_first_of(" \t\n\r") != added.first.npos;
   };
-  if (!form_->is_bytes || at == 0 || text[at] != ' ' || std::ranges::any_of(visible_, has_space))
-    return false;
+  if (!form_->is_bytes || at == 0 || std::ranges::any_of(visible_, has_space)) return false;
   const auto is_letter = [&](size_t begin) {
     char32_t code_point;
     return internal::read_code_point(text, begin, code_point) &&
@@ -431,7 +435,7 @@ void HuggingFaceBPE::append_pieces(std::string_view part, bool is_first,
         units.push_back(byte_ids_[static_cast<unsigned char>(byte)]);
   }
   std::vector<int32_t> merged;
-  internal::BPEMerger(merges_, ranks_)
+  internal::BPEMerger(merges_, ranks_, true)
       .append(
           units.size(), [&](size_t i) { return units[i]; }, merged);
   ids.insert(ids.end(), merged.begin(), merged.end());

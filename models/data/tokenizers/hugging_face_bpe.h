@@ -26,12 +26,14 @@ struct BPEForm;
 ///   encode() puts a "▁" before each text or only before a text without a space at its start, and
 ///   decode() drops a space at the beginning.
 ///
+/// Pairs are merged one at a time: always the leftmost pair that matches the most important rule.
+///
 /// encode() also recognises the names of added tokens that are not special. It throws Error on a
 /// text of 2^29 bytes or more. to_json() returns the JSON of the tokenizer.json that was read.
 class HuggingFaceBPE : public Tokenizer {
  public:
-  /// Reads a tokenizer.json. Throws Error, naming the JSON entry, if this class does not support
-  /// it.
+  /// Reads a tokenizer.json. Throws Error if the file is invalid or has a setting that this class
+  /// does not support. The message names the JSON entry.
   explicit HuggingFaceBPE(const internal::TokenizerFile& file);
   HuggingFaceBPE(const HuggingFaceBPE&) = delete;
   HuggingFaceBPE& operator=(const HuggingFaceBPE&) = delete;
@@ -40,9 +42,10 @@ class HuggingFaceBPE : public Tokenizer {
   std::vector<int64_t> encode(const std::string& text) const override;
   std::vector<int64_t> encode_with_special(const std::string& text) const override;
   /// Returns whether the text may be cut before text[at] without changing its tokens. Returns true
-  /// only at a space between two letters, because every pattern ends a word before such a space.
-  /// Returns false for a character-level encoding, which does not split a text into words, and if
-  /// the name of an added token that is not special contains a space.
+  /// only at a space, tab or line break between two letters, because every pattern ends a word
+  /// after a letter that white space follows. Returns false for a character-level encoding, which
+  /// does not split a text into words, and if the name of an added token that is not special
+  /// contains a space, tab or line break.
   bool may_cut(std::string_view text, size_t at) const override;
   std::vector<int64_t> begin_ids() const override { return begin_ids_; }
   std::string decode(const std::vector<int64_t>& ids) const override;
@@ -52,6 +55,8 @@ class HuggingFaceBPE : public Tokenizer {
   const std::vector<std::string>& tokens() const { return tokens_; }
   /// Returns the id of the added token with this name, special or not, or -1 if there is none.
   int64_t added(const std::string& name) const;
+  /// Returns whether the encoding is character-level and encode() never puts a "▁" before a text.
+  bool adds_no_space() const;
 
  private:
   using Merge = internal::BPEMerge;
@@ -65,7 +70,7 @@ class HuggingFaceBPE : public Tokenizer {
 
   std::string source_;
   std::unique_ptr<const internal::BPEForm> form_;
-  std::vector<std::string> tokens_, pieces_;           // by id: a token's name; its text
+  std::vector<std::string> tokens_, pieces_;           // name and text of each token, by id
   std::unordered_map<std::string_view, int32_t> ids_;  // ids by name in model.vocab
   // Ids by name: added_ has all added tokens, visible_ only those that are not special.
   std::unordered_map<std::string, int64_t> added_, visible_;

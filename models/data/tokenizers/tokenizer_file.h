@@ -15,15 +15,15 @@ namespace gradus::models::internal {
 
 /// A parsed tokenizer file.
 struct TokenizerFile {
-  const nlohmann::json& root;  ///< the content of the file; if it is valid, a JSON object
+  const nlohmann::json& root;  ///< the content of the file; a valid file contains a JSON object
   /// Returns whether the file is from Hugging Face's tokenizers library: it has a "model" and no
   /// "type".
   bool is_hugging_face() const;
   /// Throws Error unless the file's "type" is `type`.
   void check_type(const char* type) const;
   /// Returns the array of strings root[key]. If `required` is false, the array may be missing or
-  /// empty. Throws Error on anything else. The message uses the word `what`, for example "names",
-  /// for the strings.
+  /// empty. Throws Error on anything else. The message calls the strings `what`, for example
+  /// "names".
   std::vector<std::string> strings(const char* key, const char* what, bool required) const;
 };
 
@@ -74,9 +74,9 @@ std::vector<std::string> hf_merges(const nlohmann::json& root);
 /// on unsupported settings.
 WordPieceOptions hf_wordpiece_options(const nlohmann::json& root);
 
-/// Returns the tokenizer of a model folder that this library or Hugging Face's wrote. Its files are
-/// tokenizer.json, vocab.json with merges.txt, or vocab.txt; the first that exist are used. Throws
-/// Error if none of these exists. Also throws Error, naming the file and the entry, if
+/// Returns the tokenizer of a model folder that this library or Hugging Face's wrote. Reads the
+/// first of these that exists: tokenizer.json; vocab.json and merges.txt; vocab.txt. Throws Error
+/// if none of these exists. Also throws Error, naming the file and the entry, if
 /// tokenizer_config.json, added_tokens.json or the tokenizer_class in config.json requires
 /// something unsupported.
 std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir);

@@ -119,7 +119,10 @@ void append_utf8(std::string& text, char32_t c) {
   for (int i = more - 1; i >= 0; --i) text += static_cast<char>(0x80 | (c >> (6 * i) & 0x3f));
 }
 
-std::string composed(std::string_view text) {
+namespace {
+
+/// The NFC of a text that is UTF-8.
+std::string composed_utf8(std::string_view text) {
   utf8proc_uint8_t* mapped = nullptr;
   const utf8proc_ssize_t size =
       utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), std::ssize(text),
@@ -127,6 +130,19 @@ std::string composed(std::string_view text) {
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, &std::free);
   if (size < 0) return std::string(text);
   return std::string(reinterpret_cast<const char*>(mapped), static_cast<size_t>(size));
+}
+
+}  // namespace
+
+std::string composed(std::string_view text) {
+  std::string all;
+  for (size_t begin = 0, at = 0; begin < text.size(); begin = at) {
+    size_t end = begin;  // of the well-formed characters; text[end, at) is not well-formed
+    for (char32_t c; at < text.size() && read_code_point(text, at, c);) end = at;
+    all += composed_utf8(text.substr(begin, end - begin));
+    all += text.substr(end, at - end);
+  }
+  return all;
 }
 
 }  // namespace gradus::models::internal

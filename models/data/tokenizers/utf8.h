@@ -21,7 +21,7 @@ enum class Category : uint8_t {
   nonspacing_mark,  ///< Mn
   mark,             ///< Mc and Me
   punctuation,      ///< P
-  control,          ///< C, except Cn and White_Space
+  control,          ///< Cc (except White_Space), Cf, Co and Cs
   symbol,           ///< S
   unassigned        ///< Cn
 };
@@ -43,8 +43,8 @@ std::u32string lower_case_text(char32_t code_point);
 /// lower-case form is two code points, unchanged.
 char32_t lower_case(char32_t code_point);
 
-/// Returns the text in Unicode's normalisation form C (NFC). Returns it unchanged if it is not
-/// UTF-8.
+/// Returns the text in Unicode's normalisation form C (NFC). Bytes that are not UTF-8 remain, and
+/// the text before and after them is normalised separately.
 std::string composed(std::string_view text);
 
 /// Reads the UTF-8 character at text[at] into `code_point`, moves `at` past it and returns true. If

@@ -61,7 +61,7 @@ class WordPieceTokenizer : public Tokenizer {
   static WordPieceTokenizer load(const std::string& path);
 
   /// Returns a tokenizer with the vocabulary in a vocab.txt, one piece per line. Throws Error if
-  /// the file cannot be read, and the errors of the constructor; the messages name the file.
+  /// the file cannot be read. Also throws the errors of the constructor. Messages name the file.
   static WordPieceTokenizer load_vocab(const std::string& path,
                                        const WordPieceOptions& options = {});
   /// Writes the vocabulary to a vocab.txt, one piece per line, atomically. Throws Error if a piece
