@@ -19,17 +19,16 @@ void load_adapter_files(const std::string& dir, const std::string& kind, const F
                         nn::Module& model);
 ///@}
 
-/// Writes the model's low-rank updates, which nn::add_lora() has added, to the folder `dir`.
-/// Creates the folder if needed. Throws Error if there are no updates, or if they differ in
-/// dropout.
+/// Writes a model's LoRA updates (see nn::add_lora()) to the folder `dir`. Creates the folder if
+/// needed. Throws Error if the model has no updates, or if its updates differ in dropout.
 ///
-/// The file names each update after its layer. If Hugging Face's format can express the model's
-/// configuration (see save_hugging_face()), the layers have the names of the transformers library,
-/// so that PEFT can read the folder. An example is
-/// base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight. If one of our layers joins
-/// several layers of transformers, its update is divided into one for each. Throws Error if
-/// transformers has no such layer. For all other models the layers have our own names, for example
-/// base_model.model.blocks.0.attn.qkv.lora_A.weight.
+/// Each tensor is stored under the name of its layer:
+/// - If Hugging Face's format can express the model (see save_hugging_face()), the names are those
+///   of the transformers library, so that PEFT can read the folder. An example is
+///   base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight. An update of a layer that
+///   transformers divides into several layers is divided in the same way. Throws Error if
+///   transformers lacks the layer of an update.
+/// - Otherwise the names are our own, for example base_model.model.blocks.0.attn.qkv.lora_A.weight.
 template <class M>
 void save_adapter(const std::string& dir, const M& model) {
   if constexpr (requires { M::kind; }) {
@@ -40,11 +39,12 @@ void save_adapter(const std::string& dir, const M& model) {
   }
 }
 
-/// Adds the low-rank updates in the folder `dir` to the model for which they were trained, and
-/// freezes all other parameters. The updates may have our layer names or Hugging Face's. Throws
-/// Error, naming the file and with nothing changed, if a file is missing or damaged, if a layer
-/// does not exist, has different sizes or already has an update, or if the configuration requires
-/// something that nn::LoraUpdate does not compute.
+/// Adds the LoRA updates in the folder `dir` to the model for which they were trained, and freezes
+/// all other parameters. The folder may use our names of layers or Hugging Face's. Throws Error,
+/// naming the file, and leaves the model unchanged in these cases:
+/// - A file is missing or damaged.
+/// - The layer of an update does not exist in the model, has other sizes, or already has an update.
+/// - adapter_config.json requires something that nn::LoraUpdate does not compute, such as DoRA.
 template <class M>
 void load_adapter(const std::string& dir, M& model) {
   if constexpr (requires { M::kind; }) {

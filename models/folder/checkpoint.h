@@ -18,7 +18,8 @@ namespace gradus::models {
 /// new one. The checkpoint contains the states of the model and of the optimiser, the random state
 /// of the calling thread, `metadata` and, if `average` is not null, the state of the weight
 /// average. The random state is stored as the metadata entry "random"; an entry of this name in
-/// `metadata` is ignored.
+/// `metadata` is ignored. Throws Error if the file cannot be written, or while the parameters hold
+/// the means of `average` (see WeightAverage::Applied).
 void save_checkpoint(const std::string& path, const nn::Module& model,
                      const optim::Optimizer& optimizer,
                      const std::map<std::string, std::string>& metadata,
@@ -33,10 +34,11 @@ class Checkpoint {
   explicit Checkpoint(const std::string& path);
   /// Returns the metadata passed to save_checkpoint(), and the random state as the entry "random".
   const std::map<std::string, std::string>& metadata() const { return file_.metadata; }
-  /// Restores the model, the optimiser, the weight average if it is not null, and the random state
-  /// of the calling thread. If `average` is null, ignores an average in the file. If something does
-  /// not fit, changes nothing and throws Error, which names the file and what does not fit. Also
-  /// throws Error, with nothing changed, while a WeightAverage::Applied of `average` exists.
+  /// Restores the model, the optimiser, the random state of the calling thread and, if `average` is
+  /// not null, the weight average. If `average` is null, an average in the file is ignored. Throws
+  /// Error, with nothing changed, if the file does not match one of these objects; the message
+  /// names the file and the difference. Also throws Error, with nothing changed, while the
+  /// parameters hold the means of `average` (see WeightAverage::Applied).
   void restore(nn::Module& model, optim::Optimizer& optimizer,
                optim::WeightAverage* average = nullptr) const;
 

@@ -37,12 +37,12 @@ struct Choice {
 struct Field {
   /// Access to the field's value: a pointer to it or, for an enum, a Choice.
   using Value = std::variant<int64_t*, uint64_t*, double*, bool*, std::string*, Choice>;
-  std::string name, meaning;   ///< name: as in files and flags; meaning: the text of --help
+  std::string name, meaning;   ///< the name in files and flags, and the explanation in --help
   Value value;                 ///< access to a member of the struct
   double least = 0, most = 0;  ///< limits of an int64_t or a double, both inclusive
   bool optional = false;       ///< true: files may lack the field; it is then set to `initial`
-  std::string initial = {};    ///< default value as text; if empty, add() sets it to the current
-                               ///< value
+  std::string initial = {};    ///< default value as text; if empty, Fields::add() sets it to the
+                               ///< current value
 
   /// Returns the value as text, for example 4, 0.5, true or gelu.
   std::string to_text() const;
@@ -76,15 +76,17 @@ class Fields {
                      Choice{std::move(names), [&value] { return static_cast<size_t>(value); },
                             [&value](size_t i) { value = static_cast<Enum>(i); }}});
   }
-  /// Adds an Activation. Its values have the names of the ops, for example "gelu_tanh", and "none".
+  /// Adds an Activation. Its value is written as the name of an op, for example "gelu_tanh", or as
+  /// "none".
   Field& add(std::string name, gradus::Activation& value, std::string meaning);
   /// Adds a field of any type. Like every add(), returns the added field, so that the caller can
   /// set `optional` and `initial`. The reference is valid until the next add() or append().
   Field& add(Field field);
   /// Adds the fields of another struct.
   void append(const Fields& other);
-  /// Makes read_json() accept files of earlier versions, in which the field `name` was called
-  /// `earlier`. `now` maps each old value of the field, a string, to its present value.
+  /// Makes read_json() also accept files of earlier versions, in which the field `name` was called
+  /// `earlier` and had other values. `now` maps each earlier value, a string, to the present one.
+  /// read_json() throws Error on any other value under the name `earlier`.
   void renamed(const std::string& name, const std::string& earlier,
                std::map<std::string, std::string> now);
 

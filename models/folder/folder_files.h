@@ -21,7 +21,7 @@ nlohmann::json read_json(const std::string& path);
 /// Returns the content of a JSON file, which must be an object. Throws Error, naming the file, if
 /// it is not, or if read_json() fails.
 nlohmann::json read_json_object(const std::string& path);
-/// Writes an indented JSON file, replacing an existing file atomically.
+/// Writes an indented JSON file, replacing an existing file atomically. Throws Error on failure.
 void write_json(const std::string& path, const nlohmann::ordered_json& json);
 
 }  // namespace gradus::models::internal

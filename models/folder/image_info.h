@@ -28,9 +28,8 @@ void save_image_info(const std::string& dir, const ImageInfo& info);
 /// Returns the ImageInfo of a folder, read from images.json or from the files of a Hugging Face
 /// folder. If a Hugging Face folder does not normalise images, the means are 0 and the standard
 /// deviations 1, for each of the num_channels in config.json (3 if missing). Throws Error, naming
-/// the file, if a file is missing or invalid. Among other things, it is invalid if
-/// save_image_info() would reject its values, or if a Hugging Face folder does not scale bytes by
-/// 1/255.
+/// the file, if a file is missing or invalid, if save_image_info() would reject its values, or if
+/// a Hugging Face folder does not scale bytes by 1/255.
 ImageInfo load_image_info(const std::string& dir);
 
 }  // namespace gradus::models

@@ -65,14 +65,14 @@ struct LoadOptions {
   bool new_heads = false;
 };
 /// Creates a module by calling make(), and loads the weights in the folder `dir` into it. The
-/// module gets the dtype of the weights, or float32 if they are F16 or BF16. make() runs no
-/// initialisers (see Module::param). Throws Error, naming the file, if the weights are missing or
-/// damaged, or do not fit the module.
+/// module gets the dtype of the weights, or float32 if they are F16 or BF16. While make() runs,
+/// parameters get zeros instead of random initial values (see Module::param). Throws Error, naming
+/// the file, if the weights are missing or damaged, or do not fit the module.
 ///
-/// So that a damaged configuration does not allocate much memory for parameters, also throws Error
-/// if the module's parameters would have more than 65/64 times as many elements as the weights
-/// file. For a Hugging Face folder the limit is twice as many plus a million. Buffers, such as
-/// tables of positions, are not counted.
+/// Also throws Error if the module's parameters would have more elements than a limit. The limit is
+/// 65/64 times the number of elements in the weights file or, for a Hugging Face folder, twice that
+/// number plus 1,000,000. It keeps a damaged configuration from allocating much memory. Buffers,
+/// such as tables of positions, are not counted.
 void load_weights(const std::string& dir, const std::function<nn::Module&()>& make,
                   const LoadOptions& options = {});
 

@@ -1,22 +1,25 @@
 #pragma once
-// Saves and loads GPTs as GGUF files, the format of llama.cpp: configuration, weights and tokenizer
-// in one file.
+// Saves and loads GPTs as GGUF files, the format of llama.cpp. A file contains the configuration,
+// the weights and the tokenizer.
 //
-//   architecture  GPT
-//   gpt2          learned positions, layer norms, gelu or gelu_tanh without gates, heads of size
-//                 dim / heads, no qk_norm, no qkv_bias. Biases that the model lacks are written as
-//                 zeros. llama.cpp computes gelu by its tanh approximation, rounded to float16.
-//   llama         rotary positions (optionally scaled as in Llama 3.1), RMS norms, gated silu, with
-//                 or without biases
-//   qwen3         as llama, with qk_norm, without biases and without scaled rotary positions
-//   qwen2         as llama, without scaled rotary positions, and with biases only in queries, keys
-//                 and values; read but not written
+// A GPT must have the options of one of these architectures of llama.cpp:
 //
-//   vocabulary    tokenizer
-//   gpt2          byte pairs, with the word patterns of GPT-2, Llama 3, Qwen 2 or SmolLM2
-//   llama         SentencePiece's byte pairs, as in Llama 2
-//   rwkv          characters. llama.cpp chooses the longest token that matches: one character,
-//                 unless the text contains the name of a special or unused token.
+//   gpt2     Learned positions, layer norms, feed-forward layers with gelu or gelu_tanh and without
+//            gates, head_dim = dim / heads, no qk_norm, no qkv_bias. Biases that the model lacks
+//            are written as zeros. llama.cpp computes gelu by its tanh approximation, rounded to
+//            float16.
+//   llama    Rotary positions (optionally scaled as in Llama 3.1), RMS norms, feed-forward layers
+//            with gated silu, with or without biases.
+//   qwen3    The options of llama, but with qk_norm, without biases and without scaled positions.
+//   qwen2    The options of llama, but with biases only in queries, keys and values and without
+//            scaled positions. Files of this architecture can be loaded but not saved.
+//
+// A tokenizer must be of one of these kinds, named as in llama.cpp:
+//
+//   gpt2     Byte-level BPE with the word patterns of GPT-2, Llama 3, Qwen 2 or SmolLM2.
+//   llama    SentencePiece's BPE, as in Llama 2.
+//   rwkv     Characters. llama.cpp always chooses the longest token that matches the text. This is
+//            a single character unless the text contains the name of a special or unused token.
 
 #include <memory>
 #include <string>
@@ -41,25 +44,29 @@ enum class GgufType {
 struct GgufModel {
   GPT model;                             ///< in float32
   std::unique_ptr<Tokenizer> tokenizer;  ///< null if the file has none ("no_vocab")
-  /// The chat template, and the ids of the tokens that begin and end a text if the tokenizer has
-  /// them as special tokens.
+  /// Contains only the chat template and the ids of the tokens that begin and end a text. Ids of
+  /// tokens that are not special in the tokenizer are left out.
   TextInfo text = {};
 };
 
-/// Writes a GPT and its tokenizer, which may be null, to a GGUF file. Replaces an existing file
-/// atomically. If the model's vocabulary is larger than the tokenizer's, adds unused tokens.
+/// Writes a GPT and its tokenizer to a GGUF file. Replaces an existing file atomically. `tokenizer`
+/// may be null. If the model's vocabulary is larger than the tokenizer's, adds unused tokens.
 ///
-/// `text`, which may be null, gives the chat template and the tokens that begin and end a text.
-/// Without it, or without these tokens, the tokenizer's are written. GGUF has no place for the rest
-/// of TextInfo, which is left out: several ids for one purpose except the first, ids that are not
-/// the model's, pad_token_id, token_names and class_names.
+/// `text` may be null. From it, the file gets the chat template and the tokens that begin and end a
+/// text: the first id in bos_token_id and in eos_token_id, if it is below the vocabulary size. If
+/// there is no such id, the tokenizer's own token is written, if any. A token that the tokenizer
+/// puts before every text is always written as the one that begins a text. GGUF has no place for
+/// the other members and ids of TextInfo.
 ///
-/// The tables at the top of this header list the supported models and tokenizers. Windows shorter
-/// than the context and the options logit_cap, bigram, token_shift, value_shortcut and
-/// embedding_shortcut of GPTConfig are not supported. Throws Error, naming the problem and writing
-/// nothing, if the model or the tokenizer is not supported, if the model has low-rank updates, if
-/// the tokenizer has more tokens than the model, or if a weight is beyond the range of `type` or,
-/// for q8_0, not finite.
+/// Throws Error, which names the problem, and leaves an existing file unchanged in these cases:
+/// - The top of this header does not list the model's options or the tokenizer.
+/// - The attention window is shorter than the context.
+/// - The model uses one of the options logit_cap, bigram, token_shift, value_shortcut and
+///   embedding_shortcut of GPTConfig.
+/// - The model has low-rank updates; call nn::merge_lora() first.
+/// - The tokenizer has more tokens than the model.
+/// - A weight is beyond the range of `type` or, for q8_0, not finite.
+/// - The file cannot be written.
 void save_gguf(const std::string& path, const GPT& model, const Tokenizer* tokenizer = nullptr,
                GgufType type = GgufType::f32, const TextInfo* text = nullptr);
 

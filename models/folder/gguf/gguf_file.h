@@ -20,14 +20,15 @@ struct GgufFile {
   /// in arrays, and does not check that they fit. It adds the entries gradus.format and
   /// gradus.checksum, which read_gguf() leaves out.
   nlohmann::ordered_json metadata = nlohmann::ordered_json::object();
-  NamedTensors tensors;  ///< float32, float64, bfloat16 or int8; read_gguf() makes all float32
+  NamedTensors tensors;  ///< float32, float64, bfloat16 or int8; only float32 from read_gguf()
 };
 
 /// Reads a file of version 2 or 3 with tensors of type f32, f16, bf16 or q8_0. f32 tensors use a
-/// memory mapping of the file if their offsets in the file are multiples of 4. Throws Error, naming
-/// the file and the problem, if the file is of another kind or is not valid. For example, an entry,
-/// a shape or an offset may not fit the file, a name may be repeated, or the checksum may not
-/// match. (save_gguf adds a checksum; files of other programs have none.)
+/// memory mapping of the file if their offsets in the file are multiples of 4.
+///
+/// Throws Error, naming the file and the problem, if the file is of another kind or is not valid:
+/// for example, if an offset does not fit the file, if a name is repeated, or if the checksum does
+/// not match. Files of other programs have no checksum; damage to their elements is not detected.
 GgufFile read_gguf(const std::string& path);
 
 /// Writes `file` to `path`, atomically replacing an existing file. Tensors of rank 0 or 1, and

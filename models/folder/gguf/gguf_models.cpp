@@ -364,7 +364,8 @@ void save_gguf(const std::string& path, const GPT& model, const Tokenizer* token
   GPTConfig c = model.config;
   const Architecture& a = architecture_for(c);
   check_held("save_gguf", a, c);
-  check(nn::lora_updates(model).empty(), "save_gguf: low-rank updates: call merge_lora first");
+  check(nn::lora_updates(model).empty(),
+        "save_gguf: the model has low-rank updates: call merge_lora first");
   GgufFile file{make_metadata(a, c, type), {}};
   add_gguf_tokenizer(file.metadata, tokenizer, c.vocab);
   if (text) add_text(file.metadata, *text, c.vocab);

@@ -13,14 +13,14 @@ namespace gradus::models::internal {
 /// Llama 2's does.
 bool has_pieces(const HuggingFaceBPE& tokenizer);
 
-/// Adds the keys "tokenizer.ggml.*" that describe the tokenizer to the metadata. `vocab` is the
-/// number of tokens of the model, at least as many as the tokenizer has. The tokenizer must put at
+/// Describes the tokenizer by entries "tokenizer.ggml.*", which are added to the metadata. `vocab`
+/// is the model's number of tokens. It must be at least the tokenizer's. The tokenizer must put at
 /// most one token before every text.
 ///
-/// llama.cpp merges any two neighbours whose concatenation is a token, the token with the highest
-/// score first. The score of a normal token is therefore minus the index of the first merge that
-/// makes this token. If no merge makes it, the score is minus the number of merges. The score of
-/// other tokens is 0.
+/// The entry "scores" has one number per token. llama.cpp repeatedly merges the two neighbouring
+/// tokens whose concatenation is the token with the highest score. The score of a normal token is
+/// therefore minus the index of the first of the tokenizer's merges that produces it. If no merge
+/// produces it, the score is minus the number of merges. The score of all other tokens is 0.
 ///
 /// Throws Error if llama.cpp would merge two tokens that the tokenizer does not merge, if merges
 /// that make the same token are not consecutive, or if the tokenizer puts a space before some texts

@@ -45,8 +45,8 @@ Vocabulary read_vocabulary(const nlohmann::ordered_json& metadata, int64_t vocab
 nlohmann::json first_token(const nlohmann::ordered_json& metadata, const Vocabulary& vocabulary,
                            bool by_default);
 
-/// Adds the keys "tokenizer.ggml.*" that describe the tokenizer to the metadata. A null tokenizer
-/// is described as "no_vocab". `vocab` is the number of tokens of the model. Throws Error if
+/// Describes the tokenizer by entries "tokenizer.ggml.*", which are added to the metadata. A null
+/// tokenizer is described as "no_vocab". `vocab` is the model's number of tokens. Throws Error if
 /// llama.cpp does not support the tokenizer (gguf.h lists what it supports), or if it has more than
 /// `vocab` tokens.
 void add_gguf_tokenizer(nlohmann::ordered_json& metadata, const Tokenizer* tokenizer,

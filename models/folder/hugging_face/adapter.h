@@ -24,23 +24,23 @@ struct LayerNames {
 /// Face's format cannot express it.
 std::optional<LayerNames> layer_names(const std::string& kind, const Fields& fields);
 
-/// Converts updates of our layers to updates of Hugging Face's, with their names. If one of our
-/// layers joins several of Hugging Face's, its update becomes one for each of them, with the same A
-/// and some of the rows of B. These rows are in Hugging Face's order. Throws Error if Hugging
-/// Face's model has no such layer.
+/// Converts updates of our layers to updates of Hugging Face's layers, and returns these under
+/// Hugging Face's names. If one of our layers (such as attn.qkv) corresponds to several of Hugging
+/// Face's, each of those gets an update with the same A and with its own rows of B. The rows are in
+/// Hugging Face's order. Throws Error if Hugging Face's model lacks the layer of an update.
 NamedUpdates split_updates(const LayerNames& names, const NamedUpdates& ours);
 
-/// Converts updates of Hugging Face's layers to updates of ours, in float32 and in the order of the
-/// model's layers. This is the inverse of split_updates(). Updates that already have our layer
-/// names are returned unchanged.
+/// Converts the updates in `read`, from Hugging Face's layers to ours: the inverse of
+/// split_updates(). Returns them in the order of the model's layers, in float32. Updates in `read`
+/// that already have our layer names are returned unchanged.
 ///
-/// If one of our layers joins several of Hugging Face's, their updates become one. If all of these
-/// layers have updates with the same A and alpha, the joined update has the same rank. Otherwise
-/// its rank is the sum of theirs.
+/// If one of our layers corresponds to several of Hugging Face's, their updates become one. If all
+/// of these layers have updates with the same A and alpha, the rank stays the same. Otherwise the
+/// new rank is the sum of the ranks.
 ///
-/// Throws Error if the model has no layer of a given name, if a shape does not fit, or if a layer
-/// has two updates. For example, one may have our name and the other Hugging Face's, or only one
-/// may have Hugging Face's prefix.
+/// Throws Error if the model has no layer of a given name, if a shape does not fit, or if two
+/// updates are for the same layer (for example one under our name and one under Hugging Face's, or
+/// one with and one without Hugging Face's prefix).
 NamedUpdates join_updates(const std::optional<LayerNames>& names, const nn::Module& model,
                           const NamedUpdates& read);
 

@@ -11,18 +11,20 @@ namespace gradus::models::internal {
 /// naming the file and with nothing changed, if the configuration is of another kind of model, or
 /// if our model does not support a value.
 void read_fields(const HuggingFaceConfig& config, const std::string& kind, const Fields& fields);
-/// Returns the names of the classes, from id2label. If id2label is missing or null, returns default
-/// names, LABEL_0, LABEL_1, and so on: num_labels of them, or two if num_labels is missing or null.
-/// Returns none for a ViTModel, which has no classes. Throws Error, naming the file, on an invalid
-/// entry.
+/// Returns the names of the classes in a configuration, from its entry id2label. If id2label is
+/// missing or null, returns num_labels (by default 2) default names: LABEL_0, LABEL_1, and so on.
+/// If the architecture is ViTModel, which has no classes, returns an empty list. Throws Error,
+/// naming the file, on an invalid entry.
 std::vector<std::string> class_names_in(const HuggingFaceConfig& config);
 
-/// Returns the values of a configuration, with the nested entries of Llama's family moved to the
-/// top level. Of the objects rope_scaling and rope_parameters, the entry rope_theta keeps its name,
-/// and the others become "rope_scaling.factor" and so on. If their rope_type is "default", only
-/// rope_theta is kept. sliding_window becomes null if the model does not use it. If the model is
-/// not of Llama's family, its values are returned unchanged. Throws Error, naming the file and the
-/// key, on invalid or unsupported positions or windows.
+/// Returns the values of a configuration. For a model of Llama's family, changes two things:
+/// - The entries of the objects rope_scaling and rope_parameters move to the top level. rope_theta
+///   keeps its name; the other entries get the names "rope_scaling.factor" and so on. If rope_type
+///   is "default", the entries other than rope_theta are dropped.
+/// - sliding_window becomes null if the model does not use it.
+///
+/// Throws Error, naming the file and the key, if the configuration of positions or windows is
+/// invalid or not supported.
 nlohmann::json flat_values(const HuggingFaceModel& model, const HuggingFaceConfig& config);
 /// Does the opposite of flat_values() in a configuration of Llama's family: moves
 /// "rope_scaling.factor" and so on into an object rope_scaling. If the factor is 1, sets

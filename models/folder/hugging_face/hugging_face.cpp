@@ -81,12 +81,20 @@ void save_tokenizer(const std::string& dir, const Tokenizer& tokenizer, const Te
   write_json(in_folder(dir, "tokenizer_config.json"), config);
 }
 
-/// Throws Error if the folder holds a tokenizer.json that would be read instead of the tokenizer.
-void check_no_other_tokenizer(const std::string& dir, const Tokenizer* tokenizer) {
-  const bool is_bpe = dynamic_cast<const BPETokenizer*>(tokenizer) != nullptr;
-  if (!is_bpe && !dynamic_cast<const WordPieceTokenizer*>(tokenizer)) return;
-  check(!file_exists(tokenizer_path(dir)), "save_hugging_face: ", tokenizer_path(dir),
-        " exists and would be read instead of ", is_bpe ? "vocab.json" : "vocab.txt");
+/// Throws Error if the folder holds a file that would be read instead of one that will be written.
+void check_not_hidden(const std::string& dir, const Tokenizer* tokenizer, const TextInfo* text) {
+  auto refuse = [&](const char* other, const char* own) {
+    check(!file_exists(in_folder(dir, other)), "save_hugging_face: ", in_folder(dir, other),
+          " exists and would be read instead of ", own);
+  };
+  if (dynamic_cast<const BPETokenizer*>(tokenizer)) refuse("tokenizer.json", "vocab.json");
+  if (dynamic_cast<const WordPieceTokenizer*>(tokenizer)) {
+    refuse("tokenizer.json", "vocab.txt");
+    if (file_exists(in_folder(dir, "merges.txt"))) refuse("vocab.json", "vocab.txt");
+  }
+  const std::string jinja = in_folder(dir, "chat_template.jinja");
+  if (text && text->has_jinja() && file_exists(jinja) && read_file(jinja) != text->chat_template)
+    refuse("chat_template.jinja", "the chat template in tokenizer_config.json");
 }
 
 void save_images(const std::string& dir, const ImageInfo& images, const Json& size) {
@@ -133,7 +141,7 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
   check(!parts.images || kind == "vit", "save_hugging_face: a ", kind, " takes no images");
   config["torch_dtype"] = name_of(tensors.front().second.dtype());
   add_token_ids(config, kind, parts.tokenizer, parts.text);
-  check_no_other_tokenizer(dir, parts.tokenizer);
+  check_not_hidden(dir, parts.tokenizer, parts.text);
 
   create_folder("save_hugging_face", dir);
   save_safetensors(weights_path(dir), tensors, {{"format", "pt"}});

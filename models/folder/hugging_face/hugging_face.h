@@ -2,22 +2,24 @@
 // Writes models as folders in the format of Hugging Face's transformers library: config.json with a
 // model_type, model.safetensors with that library's parameter names, and the tokenizer's files for
 // a text model or preprocessor_config.json for an image model. To read such a folder, use
-// model_folder.h: all functions that read our folders also read Hugging Face's. These models can be
-// written if the format can express all their options, see save_hugging_face():
+// model_folder.h: all functions that read our folders also read Hugging Face's.
+//
+// The following models can be written if the format can express all their options, see
+// save_hugging_face(). The list gives the model_type, our model and the class of transformers:
 //
 //   gpt2  GPT with learned positions and layer norms         (GPT2LMHeadModel)
 //   llama, mistral, qwen2, qwen3                             (LlamaForCausalLM, ...)
 //       GPT with rotary positions (optionally scaled as in Llama 3.1), RMS norms, gated
-//         feed-forward layers, and no biases except those of queries, keys and values in qwen2;
-//         qwen3 with qk_norm; mistral with a window, qwen2 and qwen3 with or without a window
+//       feed-forward layers, and no biases. In addition, qwen2 has biases of queries, keys and
+//       values, qwen3 has qk_norm, mistral has an attention window, and qwen2 and qwen3 may have one
 //   bert  Bert                                               (BertForPreTraining)
 //         BertClassifier                                     (BertForSequenceClassification,
 //                                                             BertForTokenClassification)
 //   vit   ViT with the class token's output as features      (ViTForImageClassification, ViTModel)
 //
-// Our models have a single dropout probability. It is written as that of the hidden states, of the
-// attention weights and of GPT-2's embeddings. Where a file has several, that of the hidden states
-// is read.
+// Our models have a single dropout probability, but a file of Hugging Face may have several: for
+// hidden states, attention weights and embeddings. Writing gives all of them our value. Reading
+// takes the probability for hidden states or, in Llama's family, for attention weights.
 
 #include <string>
 #include <vector>
@@ -44,20 +46,26 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
                              const nn::Module& model, const HuggingFaceParts& parts);
 
 /// Writes a GPT, Bert, BertClassifier or ViT as a folder that Hugging Face's transformers library
-/// can load. Creates the folder if needed. The model is written as config.json and
-/// model.safetensors. A GPT without rotary positions is written as GPT-2, with zeros for biases
-/// that it lacks. A BPETokenizer is written as vocab.json and merges.txt, a WordPieceTokenizer as
-/// vocab.txt, and a HuggingFaceBPE as tokenizer.json, each with a tokenizer_config.json. Any other
-/// tokenizer is written as our own tokenizer.json, which transformers cannot read. ImageInfo is
-/// written into preprocessor_config.json and config.json, and TextInfo into config.json and, if
-/// there is one, tokenizer_config.json. A chat template is written only if it is in Jinja.
+/// can load. Creates the folder if needed.
+/// - The model is written as config.json and model.safetensors. A GPT without rotary positions is
+///   written as GPT-2, with zeros for the biases that it lacks.
+/// - A BPETokenizer is written as vocab.json and merges.txt, a WordPieceTokenizer as vocab.txt, and
+///   a HuggingFaceBPE as tokenizer.json, each with a tokenizer_config.json. Any other tokenizer is
+///   written as our own tokenizer.json, which transformers cannot read.
+/// - An ImageInfo is written to preprocessor_config.json and config.json.
+/// - A TextInfo is written to config.json and, if the tokenizer has that file, to
+///   tokenizer_config.json. A chat template is written only if it is in Jinja.
 ///
-/// Throws Error, before anything is written, if the format cannot express an option (for example
-/// sinusoidal positions, RMS norms together with learned positions, value_shortcut, mean pooling),
-/// if low-rank updates are not merged, if the number of class names is wrong, or if there is an
-/// ImageInfo but the model is not a ViT. Also throws if the tokenizer would be written as
-/// vocab.json or vocab.txt but the folder contains a tokenizer.json, because that file would be
-/// read instead. An Error while a file is written leaves an incomplete folder.
+/// Throws Error, with nothing written, in these cases:
+/// - The format cannot express an option of the model, for example sinusoidal positions, RMS norms
+///   together with learned positions, value_shortcut or mean pooling.
+/// - The model has low-rank updates; call nn::merge_lora() first.
+/// - The number of class names is wrong, or there is an ImageInfo but the model is not a ViT.
+/// - The folder already contains a file that would be read instead of one to be written:
+///   tokenizer.json instead of vocab.json or vocab.txt; vocab.json and merges.txt instead of
+///   vocab.txt; or chat_template.jinja, with another template, instead of the TextInfo's.
+///
+/// Also throws Error if a file cannot be written; the folder is then incomplete.
 template <class M>
 void save_hugging_face(const std::string& dir, const M& model, const HuggingFaceParts& parts = {}) {
   typename M::Config config = model.config;

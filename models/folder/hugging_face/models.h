@@ -22,8 +22,8 @@ struct HuggingFaceKey {
   const char* alias = nullptr;         ///< another name of the key, which is also read
   std::vector<const char*> also = {};  ///< other keys to write with the same value; they are not
                                        ///< read
-  /// If true, null is read as 0. 0 is written as null or, for kv_heads and head_dim, as the actual
-  /// size.
+  /// If true, null is read as 0, and 0 is written as null. Exceptions are kv_heads and head_dim,
+  /// where 0 means a default: the default itself is written, for example the number of heads.
   bool null_is_zero = false;
 };
 
@@ -36,8 +36,8 @@ struct HuggingFaceLayer {
     head,    ///< a layer or bias above the encoder; a file may lack it, see HeadsInFile (weights.h)
     /// Queries and keys, or the norm of either, whose features Hugging Face stores in another
     /// order. In its order, features i and i + D/2 of a head of D features rotate together; in
-    /// ours, features 2i and 2i + 1. Values, if they are joined as a third part, have the same
-    /// order in both.
+    /// ours, features 2i and 2i + 1. If the layer also contains the values, their order is the same
+    /// in both.
     rotary,
     heads,  ///< queries, keys and values joined, whose features are stored in our order
   };
@@ -52,8 +52,8 @@ struct HuggingFaceLayer {
 struct HuggingFaceModel {
   const char* type;
   const char* kind;  ///< kind of our corresponding model, for example "gpt"
-  /// Begins the names of `layers` in files of a model with a head (GPT2LMHeadModel), but not in
-  /// files of a model without one (GPT2Model).
+  /// Prefix of the names of `layers` in files of a model with a head, for example "transformer."
+  /// for GPT2LMHeadModel. In files of a model without a head (GPT2Model), the names have no prefix.
   const char* prefix;
   std::vector<HuggingFaceKey> keys;
   nlohmann::json required;  ///< keys for which our model supports only one value, and that value
@@ -61,8 +61,9 @@ struct HuggingFaceModel {
   std::vector<std::pair<const char*, const char*>> fixed;
   std::vector<HuggingFaceLayer> layers;
   std::vector<HuggingFaceLayer> unprefixed;  ///< layers whose names never get the prefix
-  /// Tied tensors, as pairs of names without the prefix: the duplicate, which is not written, and
-  /// the tensor that is kept. "lm_head.weight" is not a duplicate if our model's head is not tied.
+  /// Pairs of tied tensors, by their names without the prefix. The first of a pair is a duplicate
+  /// of the second and is not written. Exception: if our model's head is not tied, "lm_head.weight"
+  /// is a tensor of its own.
   std::vector<std::pair<const char*, const char*>> tied;
   std::vector<const char*> ignored;  ///< names of tensors that loading does not read
   /// Names of tensors that our model cannot use. Loading a file that contains one throws Error.
@@ -70,8 +71,8 @@ struct HuggingFaceModel {
   /// The class of the transformers library to write to config.json as "architectures", or null if
   /// it depends on the configuration.
   const char* architecture = nullptr;
-  /// Whether the model is of Llama's family: it has rotary positions, and biases that our model
-  /// lacks are not written as zeros.
+  /// Whether the model is of Llama's family. Models of this family have rotary positions. When a
+  /// model of another family is written, zeros are added for the biases that our model lacks.
   bool is_llama = false;
 };
 
@@ -101,7 +102,8 @@ const HuggingFaceModel& hugging_face_model(const HuggingFaceConfig& config);
 const HuggingFaceModel& hugging_face_model(const std::string& kind, const Fields& fields);
 /// Returns whether a HuggingFaceModel exists for our models of kind `kind`.
 bool has_hugging_face_form(const std::string& kind);
-/// Returns whether `model` is for our models of kind `kind`. BERT's is also for its classifier.
+/// Returns whether `model` corresponds to our models of kind `kind`. BERT's HuggingFaceModel
+/// corresponds to two kinds, "bert" and "bert-classifier".
 bool has_kind(const HuggingFaceModel& model, const std::string& kind);
 /// Returns the kind of our model that corresponds to a configuration, for example "gpt". Throws
 /// Error, naming the file, if we have no such model.
@@ -127,12 +129,13 @@ const HuggingFaceModel& mistral();
 const HuggingFaceModel& qwen2();
 const HuggingFaceModel& qwen3();
 
-/// Returns Hugging Face's names of our parameter `name`, or nullopt if Hugging Face's model has no
-/// such parameter. `name` may begin with model.prefix: a classifier calls its encoder's parameters
-/// "bert.words.weight" and so on.
+/// Returns how Hugging Face's files store our parameter `name`, or nullopt if Hugging Face's model
+/// has no such parameter. `name` may begin with model.prefix, as the names of the encoder's
+/// parameters in our BertClassifier do ("bert.words.weight").
 std::optional<HuggingFaceParameter> find_parameter(const HuggingFaceModel& model, std::string name);
-/// Matches `name` with `pattern`, in which a * stands for a number. Returns that number, or "" if
-/// the pattern has no *. Returns nullopt if `name` does not match.
+/// Returns the number in `name` at the position of the * in `pattern`: for example "12" for the
+/// pattern "h.*.ln_1" and the name "h.12.ln_1". Returns "" if the pattern has no * and equals
+/// `name`. Returns nullopt if `name` does not match the pattern.
 std::optional<std::string> number_in(const std::string& pattern, const std::string& name);
 
 }  // namespace gradus::models::internal

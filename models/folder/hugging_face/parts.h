@@ -1,7 +1,7 @@
 #pragma once
-// Divides those parameters of our models that join several tensors of Hugging Face's, for example
-// queries, keys and values, and reorders their features. Internal: no public header includes this
-// file.
+// Divides a parameter of our models into the tensors that Hugging Face's files store instead, for
+// example one each for queries, keys and values, and reorders their features. Internal: no public
+// header includes this file.
 
 #include <vector>
 

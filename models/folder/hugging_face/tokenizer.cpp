@@ -18,8 +18,7 @@ namespace {
 /// object[key]; null if it is missing.
 const json& part(const json& object, const char* key) {
   static const auto& null = *new json;  // never destroyed: in use before main and after it
-  if (!object.is_object()) return null;
-  const auto found = object.find(key);
+  const auto found = object.find(key);  // the end if it is not an object
   return found == object.end() ? null : *found;
 }
 
@@ -163,6 +162,9 @@ std::vector<std::string> hf_merges(const json& root) {
     expect(model, "model.", key, {""});
   for (const char* key : {"byte_fallback", "ignore_merges"}) expect(model, "model.", key, {false});
   expect(model, "model.", "dropout", {0});
+  for (const json& token : part(root, "added_tokens"))
+    for (const char* key : {"single_word", "lstrip", "rstrip"})
+      expect(token, "added_tokens.", key, {false});
   expect_around(root, "A");
   const json& merges = part(model, "merges");
   if (!merges.is_array()) fail("model.merges: expected an array, got ", shown(merges));

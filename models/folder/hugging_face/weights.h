@@ -19,11 +19,11 @@ struct HuggingFaceFile {
 /// missing or damaged.
 HuggingFaceFile read_hugging_face_weights(const std::string& dir);
 
-/// Converts one of our models to a file's dtype and copies the file's tensors into it. The file may
-/// lack some parameters, see LoadOptions: these keep their values and are returned. Throws Error,
-/// with nothing changed, if other tensors are missing, if a tensor is unexpected, given twice, or
-/// of the wrong shape or dtype, or if tied tensors differ. The message begins with the file's path
-/// and names the tensors.
+/// Converts one of our models to the file's dtype, and copies the file's tensors into it. Returns
+/// the parameters that the file lacks, which keep their values. LoadOptions says which parameters
+/// may be missing. Throws Error, with nothing changed, if another tensor is missing, if a tensor is
+/// unexpected, given twice, or of the wrong shape or dtype, or if tied tensors differ. The message
+/// begins with the file's path and names the tensors.
 NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceConfig& config,
                                        nn::Module& model, const LoadOptions& options);
 
@@ -34,15 +34,16 @@ struct HeadsInFile {
   std::vector<std::string> required = {};  ///< our names of heads that the file must have even if
                                            ///< `optional`
 };
-/// Loads a file into our model like load_hugging_face_weights(), but with any names of tensors, for
-/// example GGUF's. `heads` says which heads the file may lack: by default none.
+/// Does the same as load_hugging_face_weights() for a file in which the tensors have the names that
+/// `names` describes, for example a GGUF file. `heads` says which heads the file may lack; by
+/// default it must have all.
 NamedTensors load_renamed(const HuggingFaceModel& names, const HeadLayout& layout,
                           HuggingFaceFile file, nn::Module& model, const HeadsInFile& heads = {});
 
-/// Converts `ours`, tensors of one of our models, to what a file contains: renames them by `names`,
-/// which must have an entry for each, and splits, transposes and reorders them as the file stores
-/// them. Tensors in bfloat16 or int8 become float32. If lacks_biases is true, the blocks and the
-/// last norm have biases in the file but none in our model: adds zeros for these biases.
+/// Returns `ours`, tensors of one of our models, as a file stores them. `names` must have a layer
+/// for each of them, and says how to rename, divide, transpose and reorder it. Tensors in bfloat16
+/// or int8 become float32. If lacks_biases is true, also returns zeros for the biases of the blocks
+/// and of the last norm, which the file needs but our model lacks.
 NamedTensors renamed_tensors(const HuggingFaceModel& names, const HeadLayout& layout,
                              const NamedTensors& ours, bool lacks_biases);
 
