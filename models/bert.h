@@ -21,8 +21,8 @@ struct BertConfig {
   Activation activation = Activation::gelu;  ///< activation of the feed-forward layers and of the
                                              ///< masked-word head
   double norm_eps = 1e-12;                   ///< epsilon of the norms, added to the variance
-  /// Number of blocks whose activations backward recomputes at a time, to save memory. 0 keeps all
-  /// activations instead. save_model() does not store this option.
+  /// If above 0, backward recomputes the activations of this many blocks at a time, to save memory.
+  /// 0 keeps all activations instead. save_model() does not store this option.
   int64_t recompute = 0;
 };
 

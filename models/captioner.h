@@ -24,8 +24,8 @@ struct CaptionerConfig {
   int64_t hidden = 128;                ///< size of the decoder's state
   double dropout = 0;                  ///< dropout rate of embeddings and before the output layer
   Recurrence cell = Recurrence::lstm;  ///< cell of the decoder; LSTM in the paper
-  double coverage = 0;                 ///< weight of the penalty for uneven attention: the paper's
-                                       ///< lambda, equation 14
+  double coverage = 0;                 ///< weight of the penalty for uneven attention (lambda in
+                                       ///< the paper, equation 14)
 
   int64_t grid() const;      ///< height and width of the feature map
   int64_t features() const;  ///< channels of the feature map
@@ -48,16 +48,15 @@ struct Captioner : nn::Module {
   const CaptionerConfig config;
   std::vector<nn::Conv2d> convolutions;  ///< 3 x 3, each followed by relu; the last has stride 1,
                                          ///< all others stride 2
-  nn::Linear first;                      ///< W: mean(a) -> h_0 and, for LSTM, c_0
+  nn::Linear first;                      ///< W: maps the mean annotation to the initial state
   nn::Embedding words;                   ///< (vocab, dim)
   nn::Dropout dropout;                   ///< applied to embeddings and before `head`
   nn::Attention attention;               ///< additive; the decoder's state attends to the
                                          ///< annotations
   nn::Linear gate;                       ///< W_b: hidden -> features
-  nn::RecurrentCell cell;                ///< reads the previous word's embedding y and the attended
-                                         ///< features z: dim + features -> hidden
-  nn::Linear readout;                    ///< L_h and L_z as one layer: [h, z] -> dim
-  nn::Linear head;                       ///< L_o: dim -> vocab
+  nn::RecurrentCell cell;                ///< input: previous word's embedding, attended features
+  nn::Linear readout;                    ///< computes L_h h_t + L_z z_t: hidden + features -> dim
+  nn::Linear head;                       ///< output layer L_o: dim -> vocab
   explicit Captioner(const CaptionerConfig& config);
 
   /// Returns the encoder's feature vector for each position of the feature map, in row-major order:
@@ -72,15 +71,15 @@ struct Captioner : nn::Module {
   /// returned by text_batch(). Throws Error if a caption has fewer than 2 or more than
   /// config.context + 1 tokens.
   Tensor loss(const Tensor& images, const TextBatch& captions) const;
-  /// Returns the attention weights with which the next word after each of `words` (B, T) is
-  /// predicted: (B, T, grid, grid). Each map (grid, grid) sums to 1. Applies no dropout and records
+  /// Returns attention maps (B, T, grid, grid) for `words` (B, T). With map [b, t], the model
+  /// predicts the word that follows words[b, t]. Each map sums to 1. Applies no dropout and records
   /// no gradients.
   Tensor attention_maps(const Tensor& images, const Tensor& words) const;
 
   /// Returns a decoder with `beams` rows per image: row r captions image r / beams. The model must
   /// outlive the decoder. Throws Error if gradients are being recorded.
   CaptionerDecoder decoder(const Tensor& images, int64_t beams) const&;
-  CaptionerDecoder decoder(const Tensor& images, int64_t beams) && = delete;
+  CaptionerDecoder decoder(const Tensor& images, int64_t beams) const&& = delete;
   /// Returns the best caption of each image, found by beam search.
   std::vector<Hypothesis> captions(const Tensor& images, const BeamSearchOptions& options) const;
 

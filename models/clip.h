@@ -34,7 +34,8 @@ struct TextEncoder : nn::Module {
   bool causal;                    ///< tokens attend only to themselves and earlier tokens
   Pooling pooling;                ///< features of a text: output of its last token, or mean over
                                   ///< its tokens
-  /// Number of blocks whose activations backward recomputes at a time. 0 means none.
+  /// If above 0, backward recomputes the activations of this many blocks at a time, to save memory.
+  /// 0 keeps all activations instead.
   int64_t recompute;
   explicit TextEncoder(const CLIPConfig& config);
 
@@ -69,7 +70,8 @@ struct CLIP : nn::Module {
   /// Returns the contrastive loss of pairs: image i belongs to text i. It is the mean of two cross
   /// entropies: of finding each image's text among all texts, and of finding each text's image
   /// among all images. In training mode, logit_scale is first clamped to at most log 100 (section
-  /// 2.5 of the paper). Throws Error unless there are as many images as texts, at least two.
+  /// 2.5 of the paper); in evaluation mode it is used as it is. Throws Error unless there are as
+  /// many images as texts, at least two.
   Tensor loss(const Tensor& images, const TextBatch& texts) const;
 };
 

@@ -50,13 +50,13 @@ void select_rows(std::initializer_list<Tensor*> tensors, const Tensor& rows);
 class SourceRows {
  public:
   SourceRows() = default;
-  /// Assigns `beams` consecutive rows to each source. Throws Error if gradients are being recorded,
-  /// or if check_beams() throws. Error messages, also those of check_next(), begin with `op`, which
-  /// must outlive this object, as a string literal does.
+  /// Assigns `beams` consecutive rows to each source. Throws Error if gradients are being recorded.
+  /// Also throws the errors of check_beams(). These messages, and those of check_next(), begin with
+  /// `op`. `op` is not copied and must outlive this object.
   SourceRows(const char* op, int64_t sources, int64_t beams);
   int64_t size() const { return std::ssize(source_); }
-  /// Returns the index of each row's source: (rows) int64. With it, index_select expands a tensor
-  /// with one row per source to one row per decoder row.
+  /// Returns the index of each row's source: (rows) int64. index_select with this index expands a
+  /// tensor that has one row per source to one row per decoder row.
   Tensor index() const;
   /// Throws Error if gradients are being recorded, or if ids are not (rows, T) int64 with
   /// 1 <= T <= room.
@@ -131,8 +131,8 @@ class StopText {
  public:
   /// Throws Error if a stop string is empty.
   explicit StopText(std::vector<std::string> stops);
-  /// Appends `piece`. Returns the next part of the text, but holds back an end that may be the
-  /// beginning of a stop string. Returns "" after a stop string has ended the text.
+  /// Appends `piece`. Returns the next part of the text, but holds back its last characters if a
+  /// stop string may begin with them. Returns "" after a stop string has ended the text.
   std::string add(const std::string& piece);
   /// Returns whether a stop string has ended the text.
   bool stopped() const { return stopped_; }
@@ -209,7 +209,7 @@ struct Hypothesis {
   bool stopped = false;  ///< true: ended with the stop token; false: cut off at the maximum length
 };
 
-/// Returns the targets (output sequences) of each source that beam search finds, best score first:
+/// Returns the targets (output sequences) that beam search finds for each source, best score first:
 /// from 1 to options.beams per source. `decoder` must have options.beams consecutive rows per
 /// source; it is cleared first. Each target that ends with the stop token narrows the beam by one:
 /// Sutskever et al. 2014, arXiv 1409.3215, section 3.2. The score is that of Wu et al. 2016, arXiv

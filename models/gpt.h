@@ -59,8 +59,8 @@ struct GPTConfig {
   bool bigram = false;
   /// Mix the input of each sublayer with its input for the previous token, see nn::token_shift.
   bool token_shift = false;
-  /// Number of blocks whose activations backward recomputes at a time, to save memory. 0 keeps all
-  /// activations instead. save_model() does not store this option.
+  /// If above 0, backward recomputes the activations of this many blocks at a time, to save memory.
+  /// 0 keeps all activations instead. save_model() does not store this option.
   int64_t recompute = 0;
   /// Number of tokens whose logits loss() computes at a time, to save memory; backward recomputes
   /// the logits. 0 computes all logits at once and keeps them. Other values may change the rounding
@@ -91,19 +91,19 @@ struct GPT : nn::Module {
   nn::Norm ln_f;                                      ///< applied to the last block's output
   nn::Linear head;                                    ///< dim -> vocab, without bias
   ///@{
-  /// If config.embedding_shortcut: for each block but the last, the learned scalars a (stream_mix,
-  /// initially 1) and b (embedding_mix, initially 0), applied to its output. Both have shape
-  /// (layers - 1).
+  /// Learned scalars (layers - 1) if config.embedding_shortcut is true, undefined otherwise. Block
+  /// i + 1 reads stream_mix[i] x + embedding_mix[i] x_0, where x is the output of block i and x_0
+  /// are the embedded tokens. Initially, stream_mix is 1 and embedding_mix is 0.
   const Tensor stream_mix, embedding_mix;
   ///@}
-  /// If config.bigram: (vocab, vocab), initially 0. Row i is added to the logits after a token with
-  /// id i.
+  /// Learned table (vocab, vocab) if config.bigram is true, undefined otherwise. Row i is added to
+  /// the logits after a token with id i. Initially 0.
   const Tensor bigram;
   explicit GPT(const GPTConfig& config);
 
   /// Returns next-token logits at each position: ids (B, T) int64 -> (B, T, vocab). Throws Error if
-  /// T is larger than config.context. A row may consist of several examples, one after another, if
-  /// `positions` (B, T) int64 is given. It counts the tokens of each example from 0. Tokens then
+  /// T is larger than config.context. With `positions` (B, T) int64, a row may consist of several
+  /// examples, one after another. `positions` counts the tokens of each example from 0, and tokens
   /// attend only to tokens of their own example.
   Tensor operator()(const Tensor& ids, const Tensor& positions = {}) const;
   /// Returns the mean cross entropy of the logits for `targets` (B, T) int64, the next token after
@@ -149,8 +149,8 @@ class GPTDecoder : public Decoder {
   /// moved from.
   const std::vector<int64_t>& lengths() const;
   /// Appends a copy of the only row of `other`. Throws Error if `other` decodes another model, was
-  /// made for more than one row, or has lost its row. Also throws if there are already as many rows
-  /// as at construction, or if either decoder was moved from.
+  /// constructed for more than one row, or has no row any more. Also throws Error if this decoder
+  /// already has as many rows as at construction, or if either decoder was moved from.
   void add_row(const GPTDecoder& other);
   /// Removes a row. The last row moves to its index. Throws Error if there is no such row.
   void remove_row(int64_t row);

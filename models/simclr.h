@@ -1,6 +1,6 @@
 #pragma once
-// SimCLR: an encoder learns without labels to match two views of an image among the views of other
-// images. Chen et al. 2020, arXiv 2002.05709.
+// SimCLR: an encoder learns without labels. For each view of an image, it must recognise the other
+// view of the same image among views of many images. Chen et al. 2020, arXiv 2002.05709.
 
 #include <concepts>
 

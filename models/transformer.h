@@ -13,8 +13,7 @@ namespace gradus::models {
 struct TransformerConfig {
   int64_t source_vocab = 0;  ///< vocabulary size; required
   int64_t target_vocab = 0;  ///< vocabulary size; required
-  int64_t context = 128;     ///< maximum length in tokens of a source, and of a target counting
-                             ///< [START]
+  int64_t context = 128;     ///< maximum number of tokens in a source, or in a target with [START]
   int64_t layers = 3;        ///< number of encoder blocks, and of decoder blocks
   int64_t heads = 4;         ///< attention heads; must divide dim
   int64_t dim = 128;         ///< embedding size
@@ -28,8 +27,8 @@ struct TransformerConfig {
   /// Use one vocabulary and one embedding for source and target. Requires
   /// source_vocab == target_vocab.
   bool shared_vocab = false;
-  /// Number of blocks whose activations backward recomputes at a time, to save memory. 0 keeps all
-  /// activations instead. save_model() does not store this option.
+  /// If above 0, backward recomputes the activations of this many blocks at a time, to save memory.
+  /// 0 keeps all activations instead. save_model() does not store this option.
   int64_t recompute = 0;
 };
 

@@ -24,11 +24,11 @@ struct ViTConfig {
   int64_t dim = 64;      ///< embedding size
   int64_t hidden = 0;    ///< hidden size of the feed-forward layers; 0 means 4 * dim
   double dropout = 0;    ///< dropout rate of embeddings, attention weights and sublayer outputs
-  /// The features of an image: the output of the class token, or the mean of those of the patches.
+  /// The features of an image: the output of the class token, or the mean output of the patches.
   Pooling pooling = Pooling::token;
   double norm_eps = 1e-5;  ///< epsilon of the norms, added to the variance
-  /// Number of blocks whose activations backward recomputes at a time, to save memory. 0 keeps all
-  /// activations instead. save_model() does not store this option.
+  /// If above 0, backward recomputes the activations of this many blocks at a time, to save memory.
+  /// 0 keeps all activations instead. save_model() does not store this option.
   int64_t recompute = 0;
 
   /// Returns the number of patches per image.
@@ -57,10 +57,10 @@ struct ViT : nn::Module {
   Tensor embed(const Tensor& images) const;
   /// The tokens whose outputs encode() returns.
   enum class Tokens { all, class_token };
-  /// Returns the outputs for the class token and for the embedded patches (B, n, dim), which may be
-  /// a subset of the patches of an image: (B, 1 + n, dim), class token first. With
-  /// Tokens::class_token, returns only the output of the class token, (B, 1, dim). The last block
-  /// then does not compute the outputs of the other tokens (see nn::Block::first).
+  /// Returns the encoder's outputs (B, 1 + n, dim): first for the class token, then for the n
+  /// patches in `embedded` (B, n, dim). These may be a subset of an image's patches. With
+  /// Tokens::class_token, returns only the output for the class token, (B, 1, dim). The last block
+  /// then does not compute the outputs for the other tokens (see nn::Block::first).
   Tensor encode(const Tensor& embedded, Tokens tokens = Tokens::all) const;
   /// Returns image features: (B, channels, image, image) -> (B, dim). They are the output of the
   /// class token or the mean over patches, see config.pooling. With Pooling::token, the class token

@@ -37,7 +37,7 @@ typedef enum gradus_dtype {
 /// The maximum number of axes of a tensor.
 #define GRADUS_MAX_RANK 8
 
-/// The elements of a tensor in memory.
+/// Describes the elements of a tensor in memory.
 typedef struct gradus_array {
   void* data;                        ///< address of the first element
   int32_t dtype;                     ///< a gradus_dtype
@@ -62,15 +62,15 @@ const char* gradus_version(void);
 /// Returns the error message of the last call that failed on the calling thread, or "" if no call
 /// has failed. The text is valid until the next call that fails on this thread.
 const char* gradus_last_error(void);
-/// Sets the number of threads that ops use, 1 to 1024.
+/// Sets the number of threads that ops use in this process. `n` must be from 1 to 1024.
 int gradus_set_threads(int n);
 /// Seeds the calling thread's random number generator, which draws initial weights and dropout.
 int gradus_seed(uint64_t seed);
-/// Sets whether ops on the calling thread record gradients. The initial value is 1. Returns the
-/// previous value, 1 or 0.
+/// Sets whether ops on the calling thread are recorded for gradus_backward. The initial value is 1.
+/// Returns the previous value, 1 or 0.
 int gradus_grad_mode(int on);
-/// Sets whether layers on the calling thread behave as in evaluation (dropout is off). The initial
-/// value is 0. Returns the previous value, 1 or 0.
+/// Sets whether layers on the calling thread are in evaluation mode: dropout is off, and batch_norm
+/// uses its running statistics. The initial value is 0. Returns the previous value, 1 or 0.
 int gradus_eval_mode(int on);
 
 // ---- tensors ----
@@ -88,9 +88,9 @@ int gradus_tensor_share(const gradus_array* array, void (*release)(void* context
 /// Frees the handle.
 void gradus_tensor_free(gradus_tensor* tensor);
 /// Sets *out to a description of the tensor's memory, which stays valid until the handle is freed.
-/// The caller may write to the memory, but not while gradus_backward still needs the values: after
-/// an op has read them and before gradus_backward has run. An element type that is not a
-/// gradus_dtype, for example that of a loaded int8 weight, is an error.
+/// The caller may write to the memory. However, values that a recorded op has read must not change
+/// until gradus_backward has run. A tensor whose element type is not a gradus_dtype, for example an
+/// int8 weight of a loaded model, is an error.
 int gradus_tensor_array(const gradus_tensor* tensor, gradus_array* out);
 /// Writes the value of a tensor of one element to `out`.
 int gradus_tensor_item(const gradus_tensor* tensor, double* out);
@@ -98,8 +98,8 @@ int gradus_tensor_item(const gradus_tensor* tensor, double* out);
 /// size may be -1: it is computed from the others.
 int gradus_tensor_reshape(const gradus_tensor* tensor, const int64_t* shape, int rank,
                           gradus_tensor** out);
-/// Computes the op called `name`, and records it for gradus_backward. `count` is the number of
-/// inputs. The names, and the inputs of each op:
+/// Sets *out to the result of the op called `name`, and records the op for gradus_backward unless
+/// gradus_grad_mode is off. `count` is the number of inputs. The names and inputs of the ops:
 ///
 ///     add, sub, mul, div               two tensors, which broadcast
 ///     matmul                           two tensors, whose batch axes broadcast
@@ -108,9 +108,11 @@ int gradus_tensor_reshape(const gradus_tensor* tensor, const int64_t* shape, int
 ///     softmax, log_softmax             one tensor; over the last axis
 ///     sum, mean                        one tensor; over all elements
 ///     transpose                        one tensor; swaps the last two axes
-///     cross_entropy                    logits (..., C), and int64 targets (...) or probabilities
-///                                      (..., C); the mean
-///     mse_loss                         two tensors of the same shape; the mean
+///     cross_entropy                    logits (..., C) of C classes, and targets: int64 class
+///                                      indices (...) or probabilities (..., C). The result is the
+///                                      mean over all examples, except those of class -100.
+///     mse_loss                         two tensors of the same shape. The result is the mean over
+///                                      all elements.
 int gradus_op(const char* name, const gradus_tensor* const* inputs, int count, gradus_tensor** out);
 /// Sets whether gradus_backward computes the tensor's gradient. The tensor must not be the result
 /// of a recorded op. If `on` is not 0, the tensor must be float32 or float64.
@@ -127,7 +129,7 @@ int gradus_backward(const gradus_tensor* loss);
 
 /// Makes a module that applies layers one after the other. `layers` describes them, separated by
 /// commas, for example "linear 784 256, relu, dropout 0.1, linear 256 10". A layer is a name,
-/// numbers and options NAME=NUMBER:
+/// numbers and options NAME=NUMBER. These are the layers, with options and defaults in brackets:
 ///
 ///     linear IN OUT [bias=1] [hidden=1]      embedding COUNT DIM        dropout P
 ///     conv2d IN OUT KERNEL [stride=1] [padding=0] [dilation=1] [groups=1] [bias=1] [hidden=1]
@@ -135,13 +137,15 @@ int gradus_backward(const gradus_tensor* loss);
 ///     max_pool2d SIZE [stride=SIZE] [padding=0]    avg_pool2d SIZE [stride=SIZE] [padding=0]
 ///     relu  gelu  silu  tanh  sigmoid  flatten
 ///
-/// With hidden=0, the optimiser "muon" updates the layer's weight by AdamW. Use it for the first
-/// convolution and for the output layer of a model. Parameters are named by the index of their
-/// layer, for example "0.weight", and are initialised as in PyTorch.
+/// Set hidden=0 for the first convolution and for the output layer of a model: the optimiser "muon"
+/// then updates the layer's weight by AdamW. Parameters are named by the index of their layer, for
+/// example "0.weight", and are initialised as in PyTorch.
 int gradus_sequential(const char* layers, gradus_module** out);
-/// Loads a model from a folder that gradus or Hugging Face's transformers library wrote: a GPT or a
-/// model of Llama's family, which map ids (B, T) to logits (B, T, vocabulary), or a ViT, which maps
-/// images (N, C, H, W) to logits (N, classes).
+/// Loads a model from a folder that gradus or Hugging Face's transformers library wrote. The model
+/// must be one of these two:
+/// - a GPT or a model of Llama's family, which maps token ids (B, T) to logits (B, T, vocabulary);
+/// - a ViT, which maps images (N, C, H, W) to logits (N, classes). A ViT without a classification
+///   head can be loaded but not run.
 int gradus_load(const char* folder, gradus_module** out);
 /// Frees the handle.
 void gradus_module_free(gradus_module* module);
@@ -164,7 +168,8 @@ int gradus_module_zero_grad(gradus_module* module);
 /// Writes the weights to a safetensors file.
 int gradus_module_save(const gradus_module* module, const char* path);
 /// Reads the weights from a safetensors file. The names, shapes and element types in the file must
-/// match those of the module.
+/// match those of the module; F16 and BF16 in the file count as float32. After an error, the
+/// weights are unchanged.
 int gradus_module_load(gradus_module* module, const char* path);
 
 // ---- training ----

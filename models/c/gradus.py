@@ -105,6 +105,13 @@ def _made(name, *arguments):
     return out.value
 
 
+def _text(given):
+    """Returns the bytes of a string or path as an argument for C, where the character 0 would end it."""
+    if b"\0" in (data := os.fsencode(given)):
+        raise ValueError(f"expected a text without the character 0, which ends a C string, got {given!r}")
+    return data
+
+
 def _whole(value, kind=c_int64):
     """Returns the integer `value`. Raises OverflowError if the C type `kind` does not hold it, where
     ctypes would pass its low bits."""
@@ -277,7 +284,7 @@ def op(name, *inputs):
     gradus/models/c/gradus.h."""
     tensors = [_tensor(x) for x in inputs]
     handles = (c_void_p * len(tensors))(*(t._handle for t in tensors))
-    return Tensor._of(_made("op", name.encode(), handles, len(tensors)))
+    return Tensor._of(_made("op", _text(name), handles, len(tensors)))
 
 
 def cross_entropy(logits, targets):
@@ -339,16 +346,16 @@ class Module(_Handle):
 
     def save(self, path):
         """Writes the weights to a safetensors file."""
-        _call("module_save", self._handle, os.fsencode(path))
+        _call("module_save", self._handle, _text(path))
 
     def load(self, path):
         """Reads the weights from a safetensors file. Its names, shapes and element types must match
         those of the model."""
-        _call("module_load", self._handle, os.fsencode(path))
+        _call("module_load", self._handle, _text(path))
 
     def generate(self, prompt, on_token=None, **options):
         """Continues the prompt, a list of token ids, and returns the new ids. Calls on_token(id)
-        with each new id; if on_token returns a true value, the text ends. If on_token raises an
+        with each new id; if on_token returns True, the text ends. If on_token raises an
         exception, also a KeyboardInterrupt, the text ends and generate() raises this exception. The
         options tokens, temperature, top_k, top_p, seed, vocab and stop_token are those of
         gradus_generate_options in gradus/models/c/gradus.h."""
@@ -387,13 +394,13 @@ class Sequential(Module):
     gradus/models/c/gradus.h: Sequential("linear 784 256, relu, dropout 0.1, linear 256 10")."""
 
     def __init__(self, layers):
-        super().__init__(_made("sequential", layers.encode()))
+        super().__init__(_made("sequential", _text(layers)))
 
 
 def load(folder):
     """Returns the model in a folder that gradus or Hugging Face's transformers library wrote: a
     GPT, a model of Llama's family or a ViT."""
-    return Module(_made("load", os.fsencode(folder)))
+    return Module(_made("load", _text(folder)))
 
 
 class Optimizer(_Handle):
@@ -402,7 +409,7 @@ class Optimizer(_Handle):
     _free = _lib.gradus_optimizer_free
 
     def __init__(self, module, rule):
-        super().__init__(_made("optimizer_new", module._handle, rule.encode()))
+        super().__init__(_made("optimizer_new", module._handle, _text(rule)))
 
     def step(self, max_norm=0):
         """Updates the parameters by their gradients. If max_norm is above 0, the update uses the
@@ -426,7 +433,7 @@ class Tokenizer(_Handle):
     _free = _lib.gradus_tokenizer_free
 
     def __init__(self, path):
-        super().__init__(_made("tokenizer_load", os.fsencode(path)))
+        super().__init__(_made("tokenizer_load", _text(path)))
 
     def __len__(self):
         count = c_int64()

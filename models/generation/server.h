@@ -1,8 +1,8 @@
 #pragma once
 // Generates many texts at once with one model. Each step computes the next tokens of all texts as a
 // batch, so that the model's weights are read from memory once, not once per text. Prompts are not
-// batched: the model processes each on its own. The same holds for the last half of a text that has
-// filled the model's context, from which the text is continued.
+// batched: the model reads each on its own. When a text fills the model's context, the model also
+// reads the last half of that context again on its own, to continue the text from there.
 
 #include <exception>
 #include <map>
@@ -28,10 +28,12 @@ class Server {
   /// option is invalid; an invalid logit_bias makes step() throw instead.
   int64_t add(const std::vector<int64_t>& prompt, const GenerateOptions& options = {});
   /// Samples a token for each text that has a row. Then moves waiting requests to free rows: reads
-  /// their prompts and samples their first tokens. Returns false if all requests are finished. If
-  /// sampling for a request throws, for example its on_token, this request is removed, as by
-  /// cancel(), and the others go on: step() finishes and then throws the first such exception. If
-  /// step() throws anything else, for lack of memory, the server must not be used any more.
+  /// their prompts and samples their first tokens. Returns false if all requests are finished.
+  ///
+  /// If sampling for a request throws an exception, for example in its on_token, step() removes
+  /// this request, as cancel() does. It continues the other requests and at the end rethrows the
+  /// first such exception. After any other exception, for example for lack of memory, the server
+  /// must not be used any more.
   bool step();
   /// Returns whether the request has finished. Throws Error if there is no such request: add()
   /// never returned this number, or take() or cancel() has removed the request.
@@ -60,8 +62,8 @@ class Server {
 };
 
 /// Continues all prompts with one Server of `rows` rows, and returns the new tokens of each prompt.
-/// options[i] belongs to prompts[i]. Throws Error if Server does, or unless there are as many
-/// options as prompts.
+/// options[i] belongs to prompts[i]. Throws Error unless there are as many options as prompts. Also
+/// throws the errors of Server.
 std::vector<std::vector<int64_t>> generate_all(const GPT& model,
                                                const std::vector<std::vector<int64_t>>& prompts,
                                                const std::vector<GenerateOptions>& options,
