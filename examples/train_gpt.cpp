@@ -36,8 +36,10 @@ std::unique_ptr<TokenSource> read_data(const Options& o, const TrainOptions& tra
   if (ChatCorpus::reads(o.text.data))
     return std::make_unique<ChatCorpus>(o.text, training.begins_with(), o.chat_template,
                                         o.model.context);
+  TokenFiles files = training.resume ? TokenFiles::keep : TokenFiles::replace;
+  if (training.eval_only) files = TokenFiles::read_only;
   return std::make_unique<Corpus>(o.text, training.begins_with(), training.out, o.model.context,
-                                  training.eval_only);
+                                  files);
 }
 
 /// Returns the information about texts to be saved with the run's model: that of the folder `dir`
@@ -251,6 +253,8 @@ void check_together(const Flags& flags, const Options& o, const TrainOptions& tr
   if (o.lora.rank == 0) flags.refuse({"--lora-"}, " is of low-rank updates: expected --lora RANK");
   core::check(o.chat_template.empty() || ChatCorpus::reads(o.text.data),
               "--chat-template is of conversations: expected --data FILE.jsonl");
+  core::check(ChatCorpus::reads(o.text.data) || !ChatCorpus::reads(o.text.val_data),
+              "--val-data: expected a text, as --data is, got the conversations ", o.text.val_data);
 }
 
 int run(int argc, char** argv) {
@@ -289,12 +293,14 @@ int run(int argc, char** argv) {
                       {.kind = models::GPT::kind,
                        .config = models::GPT::fields(o.model),
                        .data_flags = {"--data", "--val-data"},
-                       .make_task = [&] {
-                         check_together(flags, o, training);
-                         auto task = std::make_unique<TextTask>(o, training);
-                         o.chat_template = task->text().chat_template();  // kept with the run
-                         return task;
-                       }});
+                       .writes_data = [&] { return o.text.on_disk && !training.eval_only; },
+                       .make_task =
+                           [&] {
+                             check_together(flags, o, training);
+                             auto task = std::make_unique<TextTask>(o, training);
+                             o.chat_template = task->text().chat_template();  // kept with the run
+                             return task;
+                           }});
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ double rounded(double number) { return std::strtod(LossLog::number(number).c_str
 
 std::vector<std::string> cells(const std::string& line) {
   std::vector<std::string> parts;
-  std::istringstream in(line);
+  std::istringstream in(line + ',');  // getline() would drop an empty last cell
   for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
   return parts;
 }

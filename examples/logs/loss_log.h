@@ -21,7 +21,8 @@ class LossLog {
     int64_t step;
     double train_loss;
     double validation_loss;
-    /// Other validation scores. add() gives all rows the same names. Missing scores become NaN.
+    /// Other validation scores, by name. add() gives every row all names that occur in any row, and
+    /// sets the scores that a row lacks to NaN.
     NamedNumbers more = {};
   };
   struct Best {
@@ -33,11 +34,11 @@ class LossLog {
   explicit LossLog(std::string folder, bool writes = true)
       : folder_(std::move(folder)), writes_(writes) {}
 
-  /// Replaces the rows by those of loss.csv up to `step`, the step at which a run resumes. If the
-  /// file cannot be opened, there are no rows. Throws Error, naming the line, on a malformed row or
-  /// header.
+  /// Replaces all rows with the rows of loss.csv up to `step`, the step at which a run resumes, and
+  /// sets best() from these rows. If the file cannot be opened, the log becomes empty. Throws
+  /// Error, naming the line, on a malformed row or header.
   void read_up_to(int64_t step);
-  /// Sets best() to the value stored in a resumed run's checkpoint, because loss.csv may lack the
+  /// Sets best(). A resumed run takes this value from its checkpoint, because loss.csv may lack the
   /// best row.
   void set_best(Best best) { best_ = best; }
   /// Appends a row, rounded to the precision of loss.csv, and writes loss.csv. Throws Error on

@@ -31,7 +31,7 @@ class StepLog {
   struct Row {
     int64_t step;
     double loss, lr, grad_norm;
-    double seconds;  ///< time that the run has taken so far, without pauses
+    double seconds;  ///< duration of the run so far, except while the user paused it
   };
   explicit StepLog(std::string path) : path_(std::move(path)) {}
 

@@ -18,24 +18,26 @@ struct OnnxTokens {
 
 /// Returns the positions 0, 1, ..., T - 1 for token ids (B, T).
 OnnxValue onnx_positions(OnnxGraph& g, const OnnxValue& ids);
-/// Adds nn::Linear followed by the activation.
+/// Adds `layer` applied to x, followed by `activation`, and returns the output.
 OnnxValue onnx_linear(OnnxGraph& g, const nn::Linear& layer, const OnnxValue& x,
                       Activation activation = Activation::none);
-/// Adds activate().
+/// Adds `activation` applied to x, and returns the output.
 OnnxValue onnx_activation(OnnxGraph& g, Activation activation, const OnnxValue& x);
-/// Adds nn::Norm.
+/// Adds `layer` applied to x, and returns the output.
 OnnxValue onnx_norm(OnnxGraph& g, const nn::Norm& layer, const OnnxValue& x);
-/// Adds nn::Conv2d.
+/// Adds `layer` applied to x, and returns the output.
 OnnxValue onnx_conv(OnnxGraph& g, const nn::Conv2d& layer, const OnnxValue& x);
-/// Returns softmax(q k scale) v for q (..., Tq, D), k (..., D, Tk) and v (..., Tk, Dv). `mask`, a
-/// bool value or "" for none, is true where a query may attend to a key. If a query may attend to
-/// no key, its output is 0.
+/// Adds attention and returns its output, softmax(q k scale) v. `q_k_v` contains q (..., Tq, D),
+/// k (..., D, Tk), which is already transposed, and v (..., Tk, Dv). `mask` is a bool value that is
+/// true where a query may attend to a key, or "" for no mask. If a query may attend to no key, its
+/// output is 0.
 OnnxValue onnx_attention(OnnxGraph& g, const std::vector<OnnxValue>& q_k_v, double scale,
                          const OnnxValue& mask = {});
-/// Adds nn::Block without a key/value cache. If the block has token_shift, tokens.mask must be
-/// empty. If blocks after the first have a value_shortcut, `first_values` must point to one string
-/// for all blocks, empty at first: the first block stores its values there and the others read
-/// them. Throws Error if there are no values to read.
+/// Adds `block` applied to x, without a key/value cache, and returns the output. If the block has
+/// token_shift, tokens.mask must be empty. `first_values` is needed by models with value_shortcut,
+/// whose later blocks use the attention values of the first block. All calls for such a model must
+/// pass a pointer to the same string, which is empty before the first call. The first block stores
+/// its values there. Throws Error if `block` has a value_shortcut but no values are stored.
 OnnxValue onnx_block(OnnxGraph& g, const nn::Block& block, const OnnxValue& x,
                      const OnnxTokens& tokens, OnnxValue* first_values = nullptr);
 

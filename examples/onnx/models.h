@@ -1,10 +1,10 @@
 #pragma once
 // Exports models to ONNX. Each function returns the bytes of an ONNX file with the forward pass of
 // a model in evaluation mode. The file uses float32 and standard operators of opset 17. Batch sizes
-// and text lengths are dynamic. Weights keep their names from the state dict. The comments give the
-// names and shapes of inputs and outputs: inputs -> outputs. All functions throw Error, naming the
-// weight or layer, if a weight is not float32, a layer has a low-rank update, or the weights exceed
-// 2 GB.
+// and text lengths are dynamic. Weights keep their names from the state dict. The comment on each
+// function gives the names and shapes of the graph's inputs and outputs. All functions throw Error,
+// naming the weight or layer, if a weight is not float32, a layer has a low-rank update, or the
+// weights exceed 2 GB.
 
 #include <string>
 
@@ -23,8 +23,9 @@ namespace gradus {
 /// key/value cache, so generating a token costs a pass over all tokens before it.
 std::string to_onnx(const models::GPT& model);
 /// Exports a Bert. Inputs: ids and segments (batch, length) int64, and mask (batch, length) bool,
-/// true for real tokens and false for padding. Outputs: hidden (batch, length, dim), word_logits
-/// (batch, length, vocab) and next_logits (batch, 2).
+/// true for real tokens and false for padding. Outputs: hidden (batch, length, dim), the output of
+/// the last block; word_logits (batch, length, vocab), for masked words; and next_logits (batch,
+/// 2), for the prediction whether the second segment follows the first.
 std::string to_onnx(const models::Bert& model);
 /// Exports a BertClassifier. Inputs: ids and segments (batch, length) int64, and mask (batch,
 /// length) bool, true for real tokens. Output: logits (batch, classes) or, for a classifier of
@@ -38,11 +39,12 @@ std::string to_onnx(const models::BertClassifier& model);
 std::string to_onnx(const models::ViT& model, const models::ChannelStats& stats = {});
 std::string to_onnx(const models::CNNAttention& model, const models::ChannelStats& stats = {});
 ///@}
-/// Exports a CLIP. Inputs: images (N, channels, side, side) with values from 0 to 1, ids (M,
-/// length) int64, and lengths (M) int64, the number of real tokens of each text. Outputs:
-/// image_features (N, shared) and text_features (M, shared), with rows of norm 1, and similarity
-/// (N, M), scaled as in CLIP::similarity(). The graph normalises the images by `stats`, unless
-/// `stats` is empty. Throws Error if `stats` is for another number of channels.
+/// Exports a CLIP, for N images and M texts. Inputs: images (N, channels, side, side) with values
+/// from 0 to 1, ids (M, length) int64, and lengths (M) int64, the number of real tokens of each
+/// text. Outputs: image_features (N, dim) and text_features (M, dim), the embeddings, with rows of
+/// norm 1 and dim = config.shared; and similarity (N, M), scaled as in CLIP::similarity(). The
+/// graph normalises the images by `stats`, unless `stats` is empty. Throws Error if `stats` is for
+/// another number of channels.
 std::string to_onnx(const models::CLIP& model, const models::ChannelStats& stats = {});
 /// Exports the encoder of a Captioner, without the decoder: images (batch, channels, side, side)
 /// with values from 0 to 1 -> annotations (batch, positions, features) and state, the initial state

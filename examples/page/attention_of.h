@@ -11,9 +11,9 @@
 
 namespace gradus {
 
-/// The attention weights of a model for a text. For a translator, `translation` is the target text
-/// to which the weights belong, decoded from its tokens. The target is Question::target or, if that
-/// is empty, the model's own translation. For other models, `translation` is empty.
+/// The attention weights of a model for a text. A translator's weights are for a text and its
+/// translation. `translation` is this translation, decoded from its tokens: the target text in the
+/// question or, if the question has none, the model's own output. For other models it is empty.
 struct AttentionOf {
   std::vector<AttentionGroup> groups;
   std::string translation = {};

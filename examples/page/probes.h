@@ -1,9 +1,9 @@
 #pragma once
 // Answers the questions that the reader of a run's web page asks about a model. An answer is a JSON
-// object:
-//   {"kind": "text", "text", "target", "translation", "groups": attention_json(), "next", "lens"}
-//   {"kind": "images", "shape", "classes", "accuracy", "count", "first", "mistakes"}
-// Only the answers of a GPT contain "next" and "lens".
+// object. For a model that reads text, its "kind" is "text", and its other keys are "text",
+// "target", "translation", "groups" (the result of attention_json()) and, for a GPT only, "next"
+// and "lens". For an image classifier, its "kind" is "images", and its other keys are "shape",
+// "classes", "accuracy", "count", "first" and "mistakes".
 
 #include <string>
 #include <vector>
@@ -20,23 +20,23 @@ std::vector<Tensor> hidden_states(const models::GPT& model, const Tensor& ids);
 /// were the output of its last block. `ids` (B, T) are the input tokens.
 Tensor logits_of(const models::GPT& model, const Tensor& hidden, const Tensor& ids);
 
-/// Returns the answer of a GPT about q.text, as JSON. It contains the attention weights and "next",
-/// the next-token logits after token q.at (-1: after the last token). It also contains "lens": for
-/// each of the last 24 tokens, the most likely next token and its probability, computed from the
-/// embedding and from the output of each block ("logit lens", nostalgebraist 2020). Throws Error
-/// unless q.at is -1 or the index of a token. Also throws the errors of expect_short() and
-/// attention_of().
+/// Returns the answer to a question about a GPT, as JSON. It contains the GPT's attention weights
+/// for q.text, and "next", the next-token logits after token q.at (-1: after the last token). It
+/// also contains "lens": for each of the last 24 tokens, the most likely next token and its
+/// probability, computed from the embedding and from the output of each block ("logit lens",
+/// nostalgebraist 2020). Throws Error unless q.at is -1 or the index of a token. Also throws the
+/// errors of expect_short() and attention_of().
 std::string probe(const models::GPT& model, const models::Tokenizer& tokens, const Question& q);
-/// Returns the answer about q.text as JSON, with these attention weights but without the fields
-/// "next" and "lens".
+/// Returns the answer to a question about a model other than a GPT, as JSON. `attention` contains
+/// the model's attention weights for q.text.
 std::string probe(const Question& q, const AttentionOf& attention);
 /// Throws Error if `maps` attention maps of a text of `count` tokens have more than 2^22 weights in
 /// total. This limits the JSON of the maps to about 20 MB. Without the limit, the JSON of a long
 /// text could take gigabytes.
 void expect_short(int64_t count, int64_t maps);
-/// Returns the answer of a model other than a GPT about q.text, as JSON. Throws the errors of
-/// attention_of(). Also throws Error, by expect_short(), if the text or, for a translator, the
-/// target or translation is too long.
+/// Computes the model's attention weights for q.text, and returns the answer to the question as
+/// JSON. The model is not a GPT. Throws the errors of attention_of(). Also throws the error of
+/// expect_short() if q.text or, for a translator, q.target or the translation has too many tokens.
 template <class Model>
 std::string probe(const Model& model, const models::Tokenizer& tokens, const Question& q) {
   constexpr bool translates = requires { model.config.target_vocab; };

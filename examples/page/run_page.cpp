@@ -112,7 +112,7 @@ Reply RunPage::ask(const std::string& body) {
   something_ = true;
   changed_.notify_all();
   changed_.wait_for(lock, longest_wait, [&] { return asked->reply || closing_; });
-  asked->abandoned = true;
+  std::erase(asked_, asked);
   return asked->reply.value_or(
       refused(503, "no answer yet: the run answers between two steps, when it has the time"));
 }
@@ -144,7 +144,6 @@ Reply RunPage::control(const std::string& body) {
 void RunPage::answer_one(std::unique_lock<std::mutex>& lock, const Probe& probe) {
   const std::shared_ptr<Asked> asked = asked_.front();
   asked_.pop_front();
-  if (asked->abandoned) return;
   lock.unlock();
   const Clock::time_point start = Clock::now();
   Reply reply;

@@ -27,7 +27,7 @@ class RunPage {
     int64_t port = 8080;    ///< 0 means any free port
     std::string title;      ///< title of the page
     std::string loss;       ///< name of the loss
-    int64_t steps = 0;      ///< number of steps of the whole run; 0 if it is not training
+    int64_t steps = 0;      ///< total number of steps of the run; 0 if this process does not train
     bool controls = false;  ///< whether the reader may pause the run and change the learning rate
   };
   /// A request of the reader to change the learning rate.
@@ -48,16 +48,16 @@ class RunPage {
   /// Answers the queued questions with probe(), and returns the changes of the learning rate that
   /// the reader has requested since the last call. `step` is the number of steps done. While the
   /// run is paused, waits until the reader resumes the run or interrupted() is true. If the run is
-  /// not paused and `always` is false, stops answering when the page has taken more than 0.2
-  /// seconds and more than 1% of the time (see affordable()). The remaining questions wait for
-  /// later calls, but at most 10 seconds.
+  /// not paused and `always` is false, limits the time for answers: once the work for the page has
+  /// taken 0.2 seconds in total, it answers only while affordable(0.01) is true. Other questions
+  /// stay queued for later calls. After 10 seconds without an answer, the reader gets an error.
   std::vector<Rate> answer(int64_t step, const Probe& probe, bool always = false);
   /// Returns how many seconds answer() has spent in pauses since the last call of this function.
   double paused_seconds() { return std::exchange(paused_seconds_, 0); }
-  /// Returns whether the page has taken at most the fraction `share` of the time since this object
-  /// was made, without pauses.
+  /// Returns whether the work for the page has taken at most the fraction `share` of the training
+  /// thread's time, measured from the construction of this object and without pauses.
   bool affordable(double share) const;
-  /// Adds `seconds` to the time that the page has taken on the training thread.
+  /// Tells affordable() that work for the page has taken `seconds` of the training thread's time.
   void spent(double seconds) { spent_ += seconds; }
   /// Sets the changes of the learning rate that the page shows, in the form of RateByHand::text().
   void set_rates(const std::string& rates);
@@ -71,7 +71,6 @@ class RunPage {
   struct Asked {
     Question question;
     std::optional<Reply> reply;
-    bool abandoned = false;
   };
   Reply handle(const std::string& path, const std::string& argument);
   Reply ask(const std::string& body);
@@ -94,7 +93,8 @@ class RunPage {
   std::atomic<bool> something_ = true;  // whether answer() has something to do
   const Clock::time_point start_ = Clock::now();
   double spent_ = 0, paused_seconds_ = 0, all_paused_ = 0;  // used only by the training thread
-  std::unique_ptr<PageServer> server_;                      // last: its threads use the others
+  // The last member, so that it is destroyed first: its threads use the other members.
+  std::unique_ptr<PageServer> server_;
 };
 
 }  // namespace gradus

@@ -1,5 +1,6 @@
 #pragma once
-// The data of a run that the page shows: its steps, estimates, samples and statistics.
+// The data of a run that its web page shows: a row for each step, estimates of the losses, samples
+// of the model's output, and statistics of the layers.
 
 #include <cstdint>
 #include <mutex>
@@ -16,7 +17,7 @@ namespace gradus {
 /// threads may read them. Whenever there are more than 60,000 rows, every second one is dropped.
 class RunView {
  public:
-  /// Makes the view of a run in this folder, without reading it yet.
+  /// Makes the view of the run in `folder`, without reading its files yet.
   explicit RunView(std::string folder);
 
   /// Replaces the events by those up to step `last` in steps.csv, loss.csv and page.jsonl. Skips
@@ -36,8 +37,8 @@ class RunView {
   /// Appends to page.jsonl the samples and statistics added since the last flush. Throws Error on
   /// failure.
   void flush();
-  /// Removes from page.jsonl the samples and statistics that read() left out. Must be called after
-  /// read(). Throws Error on failure.
+  /// Removes from page.jsonl the samples and statistics that the last read() skipped, such as those
+  /// after the step at which a run resumes. Must be called after read(). Throws Error on failure.
   void rewrite() const;
 
   /// Returns up to `most` events as JSON: {"name", "note", "more", "generation", "next", "events"}.

@@ -28,10 +28,10 @@ struct HeatMap {
   std::vector<Panel> panels = {};
   int64_t across = 1;  ///< number of panels in each row of the picture
   Shades shades = Shades::grey;
-  /// The value that is drawn in black (grey) or red (diverging). Default: 1 for grey. For
-  /// diverging, the largest finite |value|, or 1 if that is 0.
+  /// The value that is drawn in black, for Shades::grey, or in red, for Shades::diverging. Default:
+  /// 1 for grey. For diverging, the largest finite |value| of all panels, or 1 if that is 0.
   std::optional<double> largest = {};
-  bool names_on_top = false;  ///< write column names above instead of below
+  bool names_on_top = false;  ///< write column names above the matrices instead of below them
   /// Number the rows and columns that have no names. With names_on_top, columns without names are
   /// always numbered.
   bool numbered = true;
@@ -44,8 +44,9 @@ Tensor tiled(const Tensor& images, int64_t columns);
 /// Returns a heat map of one matrix.
 HeatMap heat_map(std::string path, std::string title, Panel panel);
 /// Returns a heat map of weights (layers, heads, Tq, Tk) with one panel per layer and head, and one
-/// row of panels per layer. `queries` must be empty or Tq names, and `keys` empty or Tk names;
-/// otherwise throws Error.
+/// row of panels per layer. `queries` is empty or contains Tq names, and `keys` is empty or
+/// contains Tk names. Throws Error otherwise, or if the weights are empty, not floating or not of
+/// rank 4.
 HeatMap attention_grid(std::string path, std::string title, const Tensor& weights,
                        const std::vector<std::string>& queries,
                        const std::vector<std::string>& keys);
@@ -74,9 +75,10 @@ int64_t columns_of(const std::string& visible_text);
 
 /// Returns one field of a CSV file, quoted if necessary (RFC 4180).
 std::string csv_field(const std::string& text);
-/// Writes the values as a CSV file. One panel becomes a table with the names of its rows and
-/// columns. Several panels become lines of panel, row, column, value. Names are written as
-/// visible() returns them. Throws Error on failure.
+/// Writes the values as a CSV file. A map of one panel becomes a table with the names of its rows
+/// and columns. A map of several panels becomes one line "panel,row,column,value" per value. Names
+/// are written as visible() returns them. Throws the errors of check_heat_map, and Error if writing
+/// fails.
 void write_csv(const std::string& path, const HeatMap& map);
 
 }  // namespace gradus

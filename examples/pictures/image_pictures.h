@@ -27,9 +27,9 @@ HeatMap confusion_map(std::string path, const Tensor& counts,
 Tensor principal_plane(const Tensor& features);
 
 /// Returns a scatter plot of principal_plane(features), with one series per class that occurs in
-/// `labels`, (N) int64. If a class is a drawn shape (see shapes.h), its points have that shape and
-/// colour. If the name of a class is a single character, one terminal column wide, its points are
-/// drawn as that character.
+/// `labels`, (N) int64. If the name of a class is a shape and colour, such as "red circle" (see
+/// models::shape_of_class), its points have this shape and colour. If the name of a class is a
+/// single character, one terminal column wide, its points are drawn as that character.
 Picture embedding_plane(std::string path, const Tensor& features, const Tensor& labels,
                         const std::vector<std::string>& class_names);
 

@@ -38,9 +38,10 @@ class Flags {
   void add(const std::string& name, T& value, const std::string& meaning) {
     add({key_of(name), meaning, &value}, kind_of(&value), "");
   }
-  /// Declares a flag for a number from 0 to `most` that may be left out: a flag without a number
-  /// sets the variable to `when_left_out`. --help shows [`kind`] in place of the number, and
-  /// `when_left_out` as the default of `kind`.
+  /// Declares a flag after which a number, from 0 to `most`, is optional. If the flag is given
+  /// without a number, it sets the variable to `when_left_out`. `kind` stands for the number in
+  /// --help: if it is "PORT" and when_left_out is 8080, --help shows "[PORT]" and "default PORT
+  /// 8080".
   void add_optional(const std::string& name, int64_t& value, int64_t when_left_out, double most,
                     const std::string& kind, const std::string& meaning);
   /// Declares a flag for an enum. `names` are the names of its values, in order.
@@ -81,22 +82,23 @@ class Flags {
   void refuse(const std::vector<std::string>& beginnings, const std::string& why) const;
   std::string help() const;
 
-  /// Returns the stored flags and their values, for example {"--min-lr", "0.0001"}.
+  /// Returns the flags that checkpoints store, as pairs of name and value: "--min-lr" and "0.0001".
   std::vector<std::pair<std::string, std::string>> stored_values() const;
-  /// Returns the stored flags as a JSON object. For example, "--min-lr" has the key "min_lr".
+  /// Returns the flags that checkpoints store, with their values, as a JSON object. For example,
+  /// "--min-lr" has the key "min_lr".
   std::string to_json() const;
-  /// Sets the stored flags from `json`, a result of to_json() that was read from the file `where`.
-  /// Flags in `may_change` keep the values that the command line gives them. Returns these changes,
-  /// for example "--lr from 0.001 to 0.0005". Throws Error, naming the file and the flag, if a flag
-  /// is missing (unless added_later() names it), unknown, of another type, or outside its limits.
-  /// Also throws Error if the command line gives a flag that is not in `may_change` another value
-  /// than the file.
+  /// Sets the flags that checkpoints store to the values in `json`, a result of to_json() that was
+  /// read from the checkpoint `where`. If the command line gives a flag another value, the flag
+  /// keeps that value if it is in `may_change`; otherwise throws Error. Returns a text for each
+  /// flag that kept its value, for example "--lr from 0.001 to 0.0005". Also throws Error, naming
+  /// the checkpoint and the flag, if `json` lacks a flag (unless added_later() names it), or
+  /// contains a flag that is unknown, of another type, or outside its limits.
   std::vector<std::string> restore(const std::string& json, const std::string& where,
                                    const std::vector<std::string>& may_change);
-  /// Calls read(), which must set the variables of flags from the file `where`. Flags in
-  /// `may_change` keep the values that the command line gives them. Returns these changes, as
-  /// restore() does. Throws Error if the command line gives any other flag another value than the
-  /// file.
+  /// Calls read(), which must set the variables of flags from the file `where`. If the command line
+  /// gives a flag another value than the file, the flag keeps the command line's value if it is in
+  /// `may_change`; otherwise throws Error. Returns a text for each flag that kept its value, for
+  /// example "--lr from 0.001 to 0.0005".
   std::vector<std::string> adopt(const std::function<void()>& read, const std::string& where,
                                  const std::vector<std::string>& may_change);
 
@@ -124,9 +126,10 @@ class Flags {
   /// resembles a known flag, the message suggests that flag.
   void take_rest(const std::vector<std::string>& unread) const;
   models::Fields stored() const;
-  /// Returns false if the flag was not given or still has `typed_value`, its value on the command
-  /// line. Otherwise a file has changed the value: sets `typed_value` again and returns true if the
-  /// flag is in `may_change`, and throws Error if it is not.
+  /// Restores `typed_value`, the command line's value of `flag`, after the file `where` was read.
+  /// Returns whether the file had changed the value. Throws Error, and restores nothing, if the
+  /// file has changed it but the flag is not in `may_change`. Does nothing and returns false if the
+  /// command line did not give the flag.
   static bool enforce(const Flag& flag, const std::string& typed_value, const std::string& where,
                       const std::vector<std::string>& may_change);
 

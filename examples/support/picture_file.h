@@ -31,7 +31,8 @@ struct PictureReader {
 /// of `flags`, --model DIR (default: `folder`), --threads, --precision and PNG files. Calls
 /// load(DIR), reads all files, and prints the name of each file followed by its description.
 /// Returns the exit status. Throws the errors of Flags::parse, `load` and read_picture. Also throws
-/// Error if no file is given, or if `info` is for another number of channels than the model.
+/// Error if no file is given, or if PictureReader::info and the model have different numbers of
+/// channels.
 int read_pictures(int argc, char** argv, Flags& flags, std::string folder,
                   const std::function<PictureReader(const std::string& dir)>& load);
 

@@ -10,10 +10,10 @@ std::string source_text();
 
 /// Returns the text at `path`: a file, "-" for standard input, a folder (all files in it and its
 /// subfolders in alphabetical order, without hidden ones), or a list of these, separated by commas.
-/// If a file or folder has the name `path`, commas do not separate. Several texts are joined, each
-/// beginning on a new line. If `path` is empty, returns source_text(). Throws Error, naming the
-/// file or folder, if one cannot be read, if a file of a folder or list is not UTF-8, or if a
-/// folder contains no file. Also throws Error if a path in a list is empty.
+/// If `path` as a whole is the name of a file or folder, it is not split at commas. Several texts
+/// are joined, each beginning on a new line. If `path` is empty, returns source_text(). Throws
+/// Error, naming the file or folder, if one cannot be read, if a file of a folder or list is not
+/// UTF-8, or if a folder contains no file. Also throws Error if a path in a list is empty.
 std::string read_text(const std::string& path);
 /// Returns the first path in a comma-separated list that does not exist, or "" if all exist.
 /// "-" (standard input) counts as existing. `paths` may also be one existing file with commas in

@@ -21,7 +21,8 @@ void add_tokenizer_flags(Flags& flags, TokenizerOptions& o) {
 std::string TokenizerOptions::folder(const std::string& begins_with) const {
   if (!begins_with.empty()) return begins_with;
   if (name == "char" || name == "word" || name == "bpe") return "";
-  core::check(std::filesystem::exists(name),
+  std::error_code error;
+  core::check(std::filesystem::exists(name, error),
               "--tokenizer: expected char, word, bpe or a folder with a tokenizer, got ",
               shown(name));
   return name;

@@ -17,18 +17,21 @@ struct TokenizerOptions {
   /// For bpe: maximum vocabulary size. For word: maximum number of words, without special tokens.
   int64_t vocab = 4096;
 
-  /// Returns `begins_with`, a model's folder, unless it is "". Otherwise returns "" if `name` is
-  /// "char", "word" or "bpe", and else `name`, the path of a folder. Throws Error if that path does
-  /// not exist.
+  /// Returns the folder that contains the tokenizer, or "" if a new tokenizer is to be built.
+  /// `begins_with` is the folder of the model with whose weights training begins, or "" if it
+  /// begins from scratch. If `begins_with` is not "", returns it. Otherwise returns "" if `name` is
+  /// "char", "word" or "bpe", and `name` if it is a folder. Throws Error if that folder does not
+  /// exist.
   std::string folder(const std::string& begins_with = "") const;
 };
 
 /// Declares --tokenizer char|word|bpe|DIR and --vocab.
 void add_tokenizer_flags(Flags& flags, TokenizerOptions& options);
 
-/// Loads the tokenizer from options.folder(begins_with). If that is "", builds a tokenizer of the
-/// kind options.name from `text`, with the given special tokens. Throws Error if the folder does
-/// not exist or contains no valid tokenizer, or if no tokenizer can be built from `text`.
+/// Returns the tokenizer in the folder options.folder(begins_with). If that is "", returns a new
+/// tokenizer of the kind options.name, built from `text`, with the special tokens `special`. Throws
+/// Error if the folder does not exist or contains no valid tokenizer, or if no tokenizer can be
+/// built from `text`.
 std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& options,
                                                   const std::string& begins_with,
                                                   const std::string& text,
@@ -39,7 +42,8 @@ std::unique_ptr<models::Tokenizer> make_tokenizer(const TokenizerOptions& option
 /// models often round their vocabulary size up.
 std::unique_ptr<models::Tokenizer> load_tokenizer_for(const std::string& folder, int64_t vocab);
 
-/// Loads the tokenizer from the folder of `model`, a model of texts. Throws Error as above.
+/// Loads the tokenizer of `model` from the model's folder. Throws the errors of
+/// load_tokenizer_for().
 template <class Model>
 std::unique_ptr<models::Tokenizer> tokenizer_of(const std::string& folder, const Model& model) {
   if constexpr (requires { model.config.vocab; })

@@ -15,8 +15,8 @@ inline void add_weights(Flags& flags, Weights& weights) {
             "a quarter of the memory, and of the time to generate a token");
 }
 
-/// Converts all parameters of the model to float32, or the weights of its linear layers and
-/// embeddings to bfloat16 or int8; as_stored changes nothing.
+/// Converts the model to the dtype `weights`: to float32 all parameters, to bfloat16 or int8 only
+/// the weights of linear layers and embeddings. Weights::as_stored changes nothing.
 inline void store_weights(nn::Module& model, Weights weights) {
   if (weights == Weights::float32) model.to(float32);
   if (weights == Weights::bfloat16) model.to(bfloat16);

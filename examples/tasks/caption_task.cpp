@@ -20,6 +20,12 @@ const ImageOptions& with_true_captions(const ImageOptions& images) {
   core::check(a.rotate <= 15,
               "--rotate: expected at most 15 degrees, beyond which captions are wrong, got ",
               a.rotate);
+  core::check(a.shear <= 30,
+              "--shear: expected at most 30 degrees, beyond which captions are wrong, got ",
+              a.shear);
+  core::check(a.crop_scale == 0 || a.crop_scale >= 0.8,
+              "--crop-scale: expected 0 or at least 0.8, smaller crops lose shapes, got ",
+              a.crop_scale);
   return images;
 }
 

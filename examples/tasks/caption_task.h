@@ -21,8 +21,10 @@ class CaptionTask : public ImageTask {
  protected:
   /// Loads the tokenizer from the folder with the run's initial weights. If the run starts from
   /// scratch, makes one from the words of all possible captions. Throws Error if augmentation flips
-  /// images, converts them to grey or rotates them by more than 15 degrees: captions would become
-  /// untrue.
+  /// images, converts them to grey, rotates them by more than 15 degrees, shears them by more than
+  /// 30 degrees, or crops them to less than 0.8 of their area: captions would become untrue. Other
+  /// changes are not checked: a large shift, zoom or erased rectangle can also remove a shape, and
+  /// strong changes of brightness, contrast or saturation its colour.
   CaptionTask(const ImageOptions& images, const TrainOptions& training);
 
   /// Returns the captions of images `ids` (B) of a split.
@@ -34,10 +36,10 @@ class CaptionTask : public ImageTask {
   /// skipped. An incomplete last batch is dropped, unless it is the only batch.
   std::vector<Tensor> all_different(Split part, int64_t count) const;
 
-  /// Returns `config` with `vocab` set to the tokenizer's vocabulary size. `unread` is the number
-  /// of tokens at the end of a caption that config.context does not count: 1 if the model predicts
-  /// [END] but does not read it. Throws Error if a caption has more than config.context other
-  /// tokens, counting [START].
+  /// Returns `config` with `vocab` set to the tokenizer's vocabulary size. Throws Error if a
+  /// caption is too long for the model: with [START] and [END], but without the last `unread`
+  /// tokens, it may have at most config.context tokens. `unread` is 1 if the model does not read
+  /// [END], else 0.
   template <class Config>
   Config with_words(Config config, int64_t unread = 0) const {
     config.vocab = tokenizer_->vocab_size();

@@ -18,7 +18,8 @@ class ChatCorpus : public TokenSource {
  public:
   /// Returns whether `path` names a file of JSON lines, that is, ends with ".jsonl".
   static bool reads(const std::string& path) { return path.ends_with(".jsonl"); }
-  /// Reads the conversations. Loads the tokenizer from the folder `begins_with` or, if that is "",
+  /// Reads the conversations. `begins_with` is the folder of the model with whose weights training
+  /// begins, or "" if it begins from scratch. Loads the tokenizer from this folder or, if it is "",
   /// from options.tokenizer.folder(). If both are "", builds the tokenizer from the text of all
   /// conversations. `form` is the name of a chat template; if it is "", models::find_chat_template
   /// chooses one. Throws Error if options.on_disk is true, if a file is missing or malformed, if

@@ -43,9 +43,9 @@ class ClassifierTask : public ImageTask {
     return cross_entropy(model_(batch.images), batch.labels, {.label_smoothing = label_smoothing_});
   }
   void save(const std::string& dir) const override { write_model(dir, model_); }
-  /// Draws the confusion matrix, the misclassified images (if any) and the attention maps (if the
-  /// model has any). Also writes a validation image, on which the user can try the program
-  /// classify.
+  /// Draws PNG files into the run's folder: confusion.png, the confusion matrix; mistakes.png, the
+  /// misclassified images, if any; and attention.png, if the model has attention maps. Also writes
+  /// example.png, a validation image on which the user can try the program `classify`.
   void show() override {
     const models::ImageData& data = corpus_.part(Split::validation);
     const auto outputs = over(Split::validation, [this](const Tensor& x) { return model_(x); });

@@ -41,10 +41,12 @@ struct Corpus::Text {
   int64_t size = 0;
 
   Text(const std::string& path, bool stays) : name(name_of_text(path)), on_disk(stays) {
-    core::check(!stays || std::filesystem::is_regular_file(path),
+    const std::string missing = stays && !path.empty() ? missing_file(path) : "";
+    core::check(missing.empty(), "--on-disk: ", missing, ": no such file");
+    std::error_code error;
+    core::check(!stays || std::filesystem::is_regular_file(path, error),
                 "--on-disk: expected one file, --data FILE, got ", name);
     if (!stays) held = read_text(path);
-    std::error_code error;
     size = stays ? static_cast<int64_t>(std::filesystem::file_size(path, error)) : std::ssize(held);
     core::check(!error, "cannot read ", path, ": ", error.message());
   }
@@ -166,12 +168,10 @@ std::string Corpus::source_of(const Range& range) const {
 
 namespace {
 
-/// The token file at `path`, if it is complete and made from `source`.
-std::optional<TokenFile> find_tokens(const std::string& path, const std::string& source,
-                                     int64_t vocab_size) {
+/// The token file at `path`, if it is complete.
+std::optional<TokenFile> find_tokens(const std::string& path) {
   try {
     TokenFile file(path);
-    if (file.source() != source || file.vocab_size() != vocab_size) return {};
     file.verify();
     return file;
   } catch (const Error&) {  // missing or damaged
@@ -193,11 +193,14 @@ int64_t count_unknown(const TokenFile& file, const models::Tokenizer& tokenizer)
 }  // namespace
 
 /// The tokens of a range, from the file at `path` if it is valid. Otherwise the text is encoded,
-/// and its tokens are written there unless `read_only`.
-TokenFile Corpus::tokens_of(const Range& range, const std::string& path, bool read_only) {
+/// and its tokens are written there unless `files` forbids it.
+TokenFile Corpus::tokens_of(const Range& range, const std::string& path, TokenFiles files) {
   const std::string source = source_of(range), &text = range.text->name;
-  std::optional<TokenFile> file = find_tokens(path, source, tokenizer_->vocab_size());
-  if (!file && read_only) {
+  std::optional<TokenFile> file = find_tokens(path);
+  const bool other =
+      file && (file->source() != source || file->vocab_size() != tokenizer_->vocab_size());
+  if (other) file.reset();
+  if (!file && (files == TokenFiles::read_only || (other && files == TokenFiles::keep))) {
     file = TokenFile::temporary(text, *tokenizer_, {.first = range.first, .most = range.size});
   } else if (!file) {
     TokenFile::write(path, text, *tokenizer_,
@@ -211,7 +214,7 @@ TokenFile Corpus::tokens_of(const Range& range, const std::string& path, bool re
 }
 
 Corpus::Corpus(const CorpusOptions& options, const std::string& begins_with,
-               const std::string& folder, int64_t context, bool read_only)
+               const std::string& folder, int64_t context, TokenFiles files)
     : o_(options), context_(context) {
   std::vector<Text> texts{Text(o_.data, o_.on_disk)};
   if (!o_.val_data.empty()) texts.emplace_back(o_.val_data, o_.on_disk);
@@ -224,7 +227,7 @@ Corpus::Corpus(const CorpusOptions& options, const std::string& begins_with,
     tokenizer_ = new_tokenizer(o_.tokenizer, ranges,
                                o_.on_disk ? o_.head : std::numeric_limits<int64_t>::max());
   if (o_.on_disk)
-    read_from_disk(ranges, folder, read_only, context);
+    read_from_disk(ranges, folder, files, context);
   else
     read(ranges, texts, context);
   measure_tokens();
@@ -241,13 +244,13 @@ void Corpus::read(const std::vector<Range>& ranges, const std::vector<Text>& tex
 }
 
 void Corpus::read_from_disk(const std::vector<Range>& ranges, const std::string& folder,
-                            bool read_only, int64_t context) {
-  if (!read_only) make_folder(folder);
+                            TokenFiles files, int64_t context) {
+  if (files != TokenFiles::read_only) make_folder(folder);
   if (ranges.size() == 1) {
-    data_.emplace(tokens_of(ranges[0], folder + "/text.tokens", read_only), context);
+    data_.emplace(tokens_of(ranges[0], folder + "/text.tokens", files), context);
   } else {
-    TokenFile train = tokens_of(ranges[0], folder + "/train.tokens", read_only);
-    data_.emplace(std::move(train), tokens_of(ranges[1], folder + "/validation.tokens", read_only),
+    TokenFile train = tokens_of(ranges[0], folder + "/train.tokens", files);
+    data_.emplace(std::move(train), tokens_of(ranges[1], folder + "/validation.tokens", files),
                   context);
   }
 }

@@ -23,6 +23,10 @@ struct CorpusOptions {
   int64_t head = 1 << 26;
 };
 
+/// What a Corpus on disk does if a token file is not of its text and tokenizer. With `keep`, it
+/// writes files that are missing or damaged, but leaves those of another text or tokenizer.
+enum class TokenFiles { replace, keep, read_only };
+
 /// Declares --data, --val-data, --tokenizer, --vocab and --on-disk.
 void add_corpus_flags(Flags& flags, CorpusOptions& options);
 
@@ -34,15 +38,19 @@ void add_corpus_flags(Flags& flags, CorpusOptions& options);
 /// text a tokenizer is trained on.
 class Corpus : public TokenSource {
  public:
-  /// Reads the text. Loads the tokenizer from the folder `begins_with` or, if that is "", from
-  /// options.tokenizer.folder(). If both are "", trains a tokenizer. With on_disk, keeps the tokens
-  /// in `folder`: in train.tokens and validation.tokens or, for a character tokenizer without a
-  /// validation file, in text.tokens. An existing file is reused if it is complete and was made
-  /// from this text with this tokenizer. Otherwise the file is written or, if `read_only` is true,
-  /// a temporary file is used. Throws Error, naming the file, if the tokenizer rejects a text. Also
-  /// throws Error if a text is too short for windows of `context` tokens.
+  /// Reads the text. `begins_with` is the folder of the model with whose weights training begins,
+  /// or "" if it begins from scratch. Loads the tokenizer from this folder or, if it is "", from
+  /// options.tokenizer.folder(). If both are "", trains a tokenizer.
+  ///
+  /// With on_disk, keeps the tokens in `folder`: in train.tokens and validation.tokens or, for a
+  /// character tokenizer without a validation file, in text.tokens. An existing file is reused if
+  /// it is complete and was made from this text with this tokenizer. Otherwise the file is written
+  /// or, where `files` forbids that, a temporary file is used.
+  ///
+  /// Throws Error, naming the file, if the tokenizer rejects a text. Also throws Error if a text is
+  /// too short for windows of `context` tokens.
   Corpus(const CorpusOptions& options, const std::string& begins_with, const std::string& folder,
-         int64_t context, bool read_only = false);
+         int64_t context, TokenFiles files = TokenFiles::replace);
 
   const models::Tokenizer& tokenizer() const override { return *tokenizer_; }
   /// Returns a string that identifies the texts and, with on_disk, their tokens.
@@ -53,9 +61,9 @@ class Corpus : public TokenSource {
   int64_t validation_batches() const override;
   int64_t validation_tokens() const override;
   models::PackedBatch validation_batch(int64_t i) const override;
-  /// Returns the number of bytes of text that the targets represent: the sum over their tokens. If
-  /// the tokens leave out the white space between words, each token counts as the mean number of
-  /// bytes per token.
+  /// Returns the number of bytes of text that the targets represent. Each token counts as the bytes
+  /// to which it decodes. If the tokenizer drops the white space between words, each token counts
+  /// instead as the mean number of bytes per token of the whole text.
   double bytes(const Tensor& targets) const override;
   /// Returns a prompt of one token: a line break or, if the vocabulary has none, the first token of
   /// the text.
@@ -67,10 +75,10 @@ class Corpus : public TokenSource {
   std::vector<Range> cut(const std::vector<Text>& texts) const;
   std::vector<int64_t> encode(const Range& range);
   void read(const std::vector<Range>& ranges, const std::vector<Text>& texts, int64_t context);
-  void read_from_disk(const std::vector<Range>& ranges, const std::string& folder, bool read_only,
+  void read_from_disk(const std::vector<Range>& ranges, const std::string& folder, TokenFiles files,
                       int64_t context);
   std::string source_of(const Range& range) const;
-  models::TokenFile tokens_of(const Range& range, const std::string& path, bool read_only);
+  models::TokenFile tokens_of(const Range& range, const std::string& path, TokenFiles files);
   void add_id(const std::string& id);
   void measure_tokens();
 

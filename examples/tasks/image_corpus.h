@@ -17,7 +17,7 @@ struct ImageOptions {
   std::string data = "shapes:10000";
   int64_t batch = 64;
   models::AugmentOptions augment = {};
-  bool captioned = false;  ///< the images have captions; `data` must be shapes:N
+  bool captioned = false;  ///< read images with captions; `data` must then be shapes:N
 };
 
 /// Declares --data, --batch and the flags of augmentation, under their own heading in --help.

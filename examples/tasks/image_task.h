@@ -19,8 +19,8 @@
 
 namespace gradus {
 
-/// A training task on images. A program derives a class that adds a model, its loss, its score and
-/// a description of it:
+/// A training task on images. A program derives a class that adds a model, its loss and score, a
+/// function that saves it, and a description of the task:
 ///   struct MyTask : ImageTask {
 ///     MyNet net;
 ///     MyTask(const ImageOptions& images, const TrainOptions& t, const MyNet::Config& config)
@@ -42,8 +42,9 @@ class ImageTask : public Task {
   Evaluation validation() override;
 
  protected:
-  /// The views of a batch, one ImageBatch per view. All views have the same images, labels and ids.
-  /// Images are normalised and may be augmented, independently in each view.
+  /// The views of a batch, one ImageBatch per view. All views are of the same images, in the same
+  /// order, with equal labels and ids. The images are normalised and may be augmented, differently
+  /// in each view.
   using Views = std::vector<models::ImageBatch>;
 
   /// Reads the images. `views` is the number of views per image in a batch; each view is augmented
@@ -82,8 +83,8 @@ class ImageTask : public Task {
       if (config.patch == 0) config.patch = std::max<int64_t>(config.image / 4, 1);
     return config;
   }
-  /// Writes the model to the folder `dir`, with the tokenizer unless it is null, the statistics by
-  /// which images are normalised and the names of the classes.
+  /// Writes the model to the folder `dir`. Also writes the tokenizer, unless it is null, the names
+  /// of the classes, and the mean and standard deviation by which images are normalised.
   template <class Model>
   void write_model(const std::string& dir, const Model& model,
                    const models::Tokenizer* tokenizer = nullptr) const {
@@ -95,7 +96,7 @@ class ImageTask : public Task {
   TaskInfo info_of(std::string name, std::string loss, const nn::Module& model,
                    const std::string& shape) const;
 
-  /// Writes a validation image to OUT/example.png.
+  /// Writes a validation image to example.png in the run's folder.
   void write_example() const;
   /// Returns a line that tells how to run `program` with the model in `dir` on the image
   /// `dir`/example.png.

@@ -93,9 +93,12 @@ std::string lines_on(const DenoisingData::Report& r, const PairCorpusOptions& o)
 
 PairCorpus make_pair_corpus(const PairCorpusOptions& o, const std::string& begins_with,
                             int64_t context, uint64_t seed) {
+  const bool denoise = o.data == PairTask::denoise;
+  // The shortest target and its [START]: a sentinel, a removed token and the last sentinel.
+  core::check(!denoise || context >= 4, "--context: expected at least 4 with --data denoise, got ",
+              context);
   const PairText read = read_pair_text(o, seed);
   core::check(!read.text.empty(), o.pairs + o.text, ": expected a text, got none");
-  const bool denoise = o.data == PairTask::denoise;
   const models::DenoisingOptions lines{.length = context, .seed = seed};
   std::vector<std::string> special{"[PAD]", "[UNK]", "[START]", "[END]"};
   if (denoise) special = DenoisingData::special_tokens(lines);

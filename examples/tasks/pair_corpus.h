@@ -16,9 +16,9 @@ enum class PairTask { dates, reversal, addition, denoise };
 
 struct PairCorpusOptions {
   PairTask data = PairTask::dates;
-  /// `pairs` is the path of a file for read_pairs(). If it is empty, pairs are generated as `data`
-  /// specifies. `text` is the text for PairTask::denoise, a path for read_text() (empty: gradus's
-  /// own source). PairTask::denoise does not read `pairs`, and the other tasks do not read `text`.
+  /// If `data` is PairTask::denoise, `text` is the path of the text to use, see read_text(); empty
+  /// means gradus's own source. For the other tasks, `pairs` is the path of a file of pairs, see
+  /// read_pairs(); if it is empty, pairs are generated as `data` specifies.
   std::string pairs, text;
   int64_t count = 20000;
   bool skip_bad = false;
@@ -27,7 +27,8 @@ struct PairCorpusOptions {
 
 /// Declares --data, --pairs, --text, --count, --skip-bad and the flags of the tokenizer.
 void add_pair_corpus_flags(Flags& flags, PairCorpusOptions& options);
-/// Throws Error if the command line gives one of these flags although it has no effect.
+/// Throws Error if the command line gives a flag of add_pair_corpus_flags() that has no effect, for
+/// example --text without --data denoise.
 void check_pair_corpus_flags(const Flags& flags, const PairCorpusOptions& options);
 
 /// Pairs of token sequences. Both sides use the same tokenizer.
@@ -38,12 +39,13 @@ struct PairCorpus {
   std::unique_ptr<models::PairSource> pairs;
 };
 
-/// Reads or generates the pairs for a model whose context length is `context`. Loads the tokenizer
-/// from the folder `begins_with` or, if that is "", from options.tokenizer.folder(). If both are
-/// "", builds the tokenizer from the text of the pairs. `seed` determines the generated pairs and
-/// the validation split. With options.skip_bad, prints why lines of the --pairs file were skipped:
-/// for each reason, the number of lines and the line number of the first. Throws Error if a file
-/// cannot be read, or if no pair is left for validation.
+/// Reads or generates the pairs for a model whose context length is `context`. `begins_with` is the
+/// folder of the model with whose weights training begins, or "" if it begins from scratch. Loads
+/// the tokenizer from this folder or, if it is "", from options.tokenizer.folder(). If both are "",
+/// builds the tokenizer from the text of the pairs. `seed` determines the generated pairs and the
+/// validation split. With options.skip_bad, prints why lines of the --pairs file were skipped: for
+/// each reason, the number of lines and the line number of the first. Throws Error if a file cannot
+/// be read, if no pair is left for validation, or if `context` is below 4 for PairTask::denoise.
 PairCorpus make_pair_corpus(const PairCorpusOptions& options, const std::string& begins_with,
                             int64_t context, uint64_t seed);
 

@@ -10,8 +10,8 @@ namespace gradus {
 /// left`. On a terminal it overwrites one line. Otherwise it prints a line every few seconds.
 class Progress {
  public:
-  /// Starts after `done` of `total` steps. Each step processes `items_per_step` items. `items` is
-  /// the plural name of the items, for example "tokens".
+  /// Starts to measure a run that has done `done` of `total` steps. Each step processes
+  /// `items_per_step` items. `items` is the plural name of the items, for example "tokens".
   Progress(int64_t done, int64_t total, int64_t items_per_step, std::string items);
   /// Ends the line.
   ~Progress();
@@ -24,8 +24,8 @@ class Progress {
   /// Reports progress of other work, called `what`: `done` of `total` parts are done. Shown only on
   /// a terminal.
   void part(const std::string& what, int64_t done, int64_t total);
-  /// Prints a line that later progress does not overwrite. The time since the last update does not
-  /// count as training time, as with go_on().
+  /// Prints a line that later progress does not overwrite. Excludes the time since the last update
+  /// from the training time.
   void note(const std::string& line);
   /// Excludes the time since the last update from the training time. Called after evaluation or
   /// saving, for example.

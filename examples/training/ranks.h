@@ -25,10 +25,10 @@ struct StepReport {
 
 /// Connects this process with the other processes of the run. Only rank 0 writes models,
 /// checkpoints and logs, and prints to stdout. What the other ranks print to stdout is discarded.
-/// With --on-disk, every rank may write the token files. gather() and the functions below it
-/// exchange data, so all ranks must call them, in the same order. If expect_same() or
-/// expect_same_weights() fails, rank 0 throws Error and the other ranks throw
-/// optim::OtherRankFailed, so that the message is printed once.
+/// With --on-disk, a rank writes the token files that it does not find. gather(), expect_same(),
+/// share_step(), gather_scores() and expect_same_weights() exchange data, so all ranks must call
+/// them, in the same order. If expect_same() or expect_same_weights() fails, rank 0 throws Error
+/// and the other ranks throw optim::OtherRankFailed, so that the message is printed once.
 class Ranks {
  public:
   /// Connects to all ranks. Throws Error if not all of them start within about `deadline` seconds.
@@ -42,7 +42,8 @@ class Ranks {
   int size() const { return communicator_->size(); }
   bool is_first() const { return rank() == 0; }
   bool several() const { return size() > 1; }
-  /// Returns the number of threads that this rank should use if there are several ranks.
+  /// Returns the number of threads for this rank: its share of the processors of its machine.
+  /// Returns 1 if there is only one rank, which is then free to use more threads.
   int threads() const { return communicator_->threads(); }
   optim::Communicator& communicator() const { return *communicator_; }
 
@@ -60,9 +61,9 @@ class Ranks {
   StepReport share_step(const std::vector<double>& losses, const RandomKey& next,
                         int64_t step) const;
   /// Returns the scores of all batches, in order, or an empty vector if `complete` is false on any
-  /// rank. `own` contains the scores of this rank's batches: rank(), rank() + size(), and so on.
-  /// `complete` tells whether `own` contains all of them. `what` names the scores in error
-  /// messages.
+  /// rank. `own` contains the scores of this rank's batches, which are those with index rank(),
+  /// rank() + size(), and so on. `complete` tells whether `own` contains all of them. `what` names
+  /// the scores in error messages.
   std::vector<Score> gather_scores(const std::vector<Score>& own, bool complete, int64_t batches,
                                    const std::string& what) const;
   /// Throws Error, naming the ranks that differ from rank 0, if the ranks have different weights

@@ -39,9 +39,10 @@ class RunFolder {
   /// Returns the run's checkpoint. If it cannot be read, returns the previous checkpoint and sets
   /// `note` to the reason. Throws Error, which suggests what to do, if neither can be read.
   models::Checkpoint load_checkpoint(std::string& note);
-  /// Calls write(), which must write the new checkpoint. If this object has read or written the old
-  /// checkpoint and the file system has hard links, the old checkpoint becomes the previous one.
-  /// The previous checkpoint stays until the new one is complete.
+  /// Replaces the checkpoint by calling write(), which must write the new one to checkpoint(). Then
+  /// moves the old one to previous_checkpoint(), if this object has read or written the old one and
+  /// the file system has hard links. If write() throws, the file at previous_checkpoint() is
+  /// unchanged.
   void replace_checkpoint(const std::function<void()>& write);
   /// Removes partly written files of runs that were killed.
   void remove_leftovers() const;
@@ -68,9 +69,10 @@ class RunFolder {
 
 /// What a checkpoint stores about its run: texts by key.
 using Metadata = std::map<std::string, std::string>;
-/// Return the value under `key`: stored_text() a text, stored_count() an integer >= 0,
-/// stored_number() a finite number, and stored_seconds() a number >= 0. Throw Error if the value is
-/// missing or malformed. The message begins with `where`, the path of the checkpoint.
+/// Return the value under `key`. stored_text() returns any text, stored_count() an integer >= 0,
+/// stored_number() a finite number, and stored_seconds() a finite number >= 0. They throw Error if
+/// the value is missing or is not of this form. The message begins with `where`, the path of the
+/// checkpoint.
 const std::string& stored_text(const Metadata& metadata, const std::string& key,
                                const std::string& where);
 int64_t stored_count(const Metadata& metadata, const std::string& key, const std::string& where);

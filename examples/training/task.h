@@ -37,7 +37,7 @@ Score mean_score(const std::vector<Score>& batches);
 struct Evaluation {
   int64_t batches = 0;
   double examples = 0;                        ///< number of examples in all batches
-  std::function<Score(int64_t batch)> score;  ///< scores a batch, under NoGrad and EvalMode
+  std::function<Score(int64_t batch)> score;  ///< scores a batch; called under NoGrad and EvalMode
 };
 
 /// Returns the number of batches for n examples, with at most `batch` examples each.
@@ -68,7 +68,7 @@ class Task {
   virtual TaskInfo info() const = 0;
 
   /// Prepares the model for training, for example by adding low-rank updates. Called once, after
-  /// the weights of --init-from are loaded and before those of a checkpoint are.
+  /// the weights of --init-from are loaded and before the weights of a checkpoint are loaded.
   virtual void begin() {}
   /// Returns the mean loss of batch number `index` of a step, both counted from 0. The loss depends
   /// only on step, index, the seed, the weights and the thread's random state. A resumed run

@@ -73,13 +73,13 @@ class Trainer {
   const Ranks& ranks_;
   const TaskInfo info_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  optim::ShardedOptimizer* sharded_ = nullptr;   // the optimiser, if it is sharded
-  std::optional<optim::WeightAverage> average_;  // with --ema
+  optim::ShardedOptimizer* sharded_ = nullptr;   // optimizer_ if it is sharded, else null
+  std::optional<optim::WeightAverage> average_;  // only with --ema
   LossLog losses_;
   StepLog steps_;
-  std::optional<EventLog> events_;  // with --tensorboard, on the first rank
+  std::optional<EventLog> events_;  // only with --tensorboard, on the first rank
   BackgroundPlot plot_;
-  std::optional<optim::DataParallel> parallel_;  // with several batches per step
+  std::optional<optim::DataParallel> parallel_;  // only with several batches per step
   bool stopping_ = false;                        // a rank was interrupted during the last step
   int64_t step_ = 0, saved_step_ = -1;           // steps done; steps at the last save, or -1
   const double validation_examples_;             // number of examples in the validation split
@@ -87,7 +87,7 @@ class Trainer {
   // examples it scored.
   double estimate_seconds_ = 0, estimate_examples_ = 1;
   Clock::time_point start_ = Clock::now();
-  double seconds_before_ = 0;  // time of the run before it was resumed
+  double seconds_before_ = 0;  // duration of the run before it was resumed
   TrainingPage page_;
 };
 

@@ -311,6 +311,16 @@ void join(const Ranks& ranks, const Flags& flags, TrainOptions& o, RunFolder& fo
   ranks.gather("", "its start");  // the others read the folder after that
 }
 
+/// Makes the program's task. If that writes the data to files, rank 0 writes them before the other
+/// ranks read them.
+std::unique_ptr<Task> make_task(const Ranks& ranks, const TrainProgram& program) {
+  if (!ranks.several() || !program.writes_data()) return program.make_task();
+  std::unique_ptr<Task> task;
+  if (ranks.is_first()) task = program.make_task();
+  ranks.gather("", "its data");
+  return ranks.is_first() ? std::move(task) : program.make_task();
+}
+
 int run(const Ranks& ranks, Flags& flags, TrainOptions& o, const TrainProgram& program) {
   RunFolder folder(o.out, run_files(), {"text.tokens", "train.tokens", "validation.tokens"});
   join(ranks, flags, o, folder);
@@ -336,7 +346,7 @@ int run(const Ranks& ranks, Flags& flags, TrainOptions& o, const TrainProgram& p
   check_together(o, flags);
   const PrecisionScope precision(o.precision);
   manual_seed(o.seed);
-  const std::unique_ptr<Task> task = program.make_task();
+  const std::unique_ptr<Task> task = make_task(ranks, program);
   if (!o.init_from.empty()) load_initial_weights(o, task->model());
   task->begin();
   if (ranks.several()) expect_same_run(ranks, flags, program, task->info(), checkpoint);

@@ -80,6 +80,8 @@ struct TrainProgram {
   const char* kind;                     ///< kind of the model, as in config.json
   models::Fields config;                ///< configuration of the model
   std::vector<std::string> data_flags;  ///< flags with paths of data; may differ on --resume
+  /// Returns whether make_task() writes the data to files. Rank 0 then calls it before the others.
+  std::function<bool()> writes_data = [] { return false; };
   /// Makes the task. It is called after all options are set and the random generator is seeded.
   std::function<std::unique_ptr<Task>()> make_task;
 };
