@@ -10,7 +10,7 @@ struct RMSpropOptions {
   double lr = 1e-2;         ///< learning rate
   double alpha = 0.99;      ///< decay of the running mean of the squared gradient and, if centered,
                             ///< of the running mean of the gradient
-  double eps = 1e-8;        ///< added to the square root
+  double eps = 1e-8;        ///< added to the denominator of the update
   double momentum = 0;      ///< decay of the momentum buffer, in [0, 1); 0 means no momentum
   bool centered = false;    ///< divide by the standard deviation of the gradient instead of its
                             ///< root mean square
@@ -31,7 +31,7 @@ struct AdagradOptions {
   double lr = 1e-2;         ///< learning rate
   double lr_decay = 0;      ///< update t (from 1) uses the learning rate lr / (1 + (t-1) lr_decay)
   double initial_sum = 0;   ///< initial value of the sum of squared gradients
-  double eps = 1e-10;       ///< added to the square root
+  double eps = 1e-10;       ///< added to the denominator of the update
   double weight_decay = 0;  ///< adds weight_decay times the parameter to the gradient
 };
 /// Adagrad. Update t (from 1) of a parameter p with gradient g and sum s of squared gradients is

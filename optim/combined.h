@@ -26,8 +26,8 @@ class CombinedOptimizer : public Optimizer {
   /// one of the learning rates would be negative or not finite.
   void set_lr(double lr) override;
   /// Returns the states of all optimisers. Each name starts with the name of its optimiser and a
-  /// dot, for example "Muon.momentum.0". The second of two AdamW optimisers is called "AdamW2", or
-  /// has the next number that is free.
+  /// dot, for example "Muon.momentum.0". Optimisers of the same kind are numbered: "AdamW",
+  /// "AdamW2", "AdamW3", and so on.
   NamedTensors state_dict() const override;
   void load_state_dict(const NamedTensors& state) override;
 

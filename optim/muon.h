@@ -19,9 +19,9 @@ struct MuonOptions {
   bool cautious = false;    ///< apply weight decay only to elements that the update moves towards 0
   int64_t steps = 5;        ///< number of Newton-Schulz steps, from 1 to 100
   /// Use the polynomials of Amsel et al. 2025, "The Polar Express", arXiv 2505.16932, instead of
-  /// that of newton_schulz(). Also divide the matrix by (sum of s^4)^(1/4) over its singular values
-  /// s instead of by its Frobenius norm. 3 or 4 steps are then about as accurate as 5 steps of
-  /// newton_schulz().
+  /// the polynomial of newton_schulz(). Also divide each matrix by (sum of s^4)^(1/4), where s are
+  /// its singular values, instead of by its Frobenius norm. 3 or 4 steps are then about as accurate
+  /// as 5 steps of newton_schulz().
   bool polar_express = false;
   /// Orthogonalise and scale the rows of each attention head as a separate matrix. This applies to
   /// weights of queries, keys and values whose StackedMatrices::heads is given. It takes less time
@@ -45,10 +45,10 @@ struct MuonOptions {
 /// layers in neural networks"; `cautious`: Chen et al. 2025, arXiv 2510.12402.
 class Muon : public GroupOptimizer {
  public:
-  /// Throws Error if a parameter has fewer than 2 axes or no rows; the message names the parameter.
-  /// Also throws Error unless `rows` is empty or consists of positive numbers that add up to
-  /// param.size(0), and unless `heads` is empty or contains a positive divisor of each matrix's
-  /// number of rows (see StackedMatrices).
+  /// Each parameter must have at least 2 axes and one row. If its `rows` are given (see
+  /// StackedMatrices), they must be positive and add up to param.size(0). If its `heads` are given,
+  /// there must be one number per matrix, a positive divisor of the matrix's number of rows.
+  /// Otherwise throws Error; the message names the parameter.
   Muon(std::vector<StackedMatrices> params, const MuonOptions& options = {});
 
  private:

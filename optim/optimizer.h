@@ -33,7 +33,7 @@ ParameterGroups decay_groups(const std::vector<Tensor>& params);
 
 /// Options of one step.
 struct StepOptions {
-  /// The global norm to which the gradients of the update are clipped, see clip_grad_norm; > 0.
+  /// The global norm to which the gradients are clipped, see clip_grad_norm(). Must be > 0.
   /// Infinity (the default) means no clipping.
   double max_grad_norm = std::numeric_limits<double>::infinity();
   /// The norm of the gradients before clipping, which is compared with max_grad_norm. If the
@@ -45,7 +45,9 @@ struct StepOptions {
 /// A tensor that an optimiser keeps per parameter, for example a running mean of the gradients.
 struct State {
   std::string name;  ///< for example "exp_avg", saved as "exp_avg.0", "exp_avg.1", ...
-  /// Returns the initial value, which is copied if anything else refers to it; default: 0.
+  /// Returns the state's initial value for a parameter. The optimiser copies this tensor if
+  /// anything else refers to it. If the function is empty, the state starts as zeros of the
+  /// parameter's shape and dtype.
   std::function<Tensor(const Tensor& param)> initial;
   State(const char* name, std::function<Tensor(const Tensor& param)> initial = {})
       : name(name), initial(std::move(initial)) {}
@@ -97,24 +99,25 @@ class Optimizer {
   /// Updates the parameters, with each gradient multiplied by `grad_scale`. step() calls it after
   /// check_step(), and no gradients are recorded.
   virtual void apply(double grad_scale) = 0;
-  /// Makes later steps update only parameters p for which `owned` contains &p.impl(), and frees the
-  /// state of all others. state_dict() then lists the freed states as undefined tensors.
+  /// Makes later steps update only some parameters, and frees the state of all others. `owned`
+  /// contains the address &p.impl() of each parameter p to update. state_dict() then lists the
+  /// freed states as undefined tensors.
   virtual void keep_only(const std::set<const void*>& owned) = 0;
 
   const char* name_;
 };
 
-/// An optimiser with a state per parameter: the base of all optimisers but CombinedOptimizer and
-/// ShardedOptimizer. It skips parameters without a gradient and frozen parameters (requires_grad()
-/// is false). If a float32 or float64 parameter is frozen at construction, its state is allocated
-/// at its first update or by load_state_dict(). Error messages name a parameter by its position
-/// among the parameters of all groups, from 0.
+/// An optimiser that keeps named states for each parameter, see State. It is the base of all
+/// optimisers but CombinedOptimizer and ShardedOptimizer. It skips parameters without a gradient
+/// and frozen parameters (requires_grad() is false). If a float32 or float64 parameter is frozen at
+/// construction, its states are allocated at its first update or by load_state_dict(). Error
+/// messages name a parameter by its position among the parameters of all groups, from 0.
 ///
 /// The constructors of all subclasses throw Error if no parameter requires grad, if a parameter is
 /// listed twice or shares memory with another, or if a parameter is not a contiguous leaf of
 /// float32 or float64 (a frozen parameter may also be bfloat16 or int8). They also throw Error if
 /// the learning rate, a weight decay or an lr_scale is negative or not finite, if an option of the
-/// subclass is out of range, or if two states have the same name.
+/// subclass is out of range, or if two of the subclass's states have the same name.
 class GroupOptimizer : public Optimizer {
  public:
   std::vector<Tensor> parameters() const override;
@@ -138,8 +141,8 @@ class GroupOptimizer : public Optimizer {
     size_t index;                   ///< position among the parameters of all groups, from 0
   };
 
-  /// Makes an optimiser that keeps `states` per parameter. If `elementwise`, allocating a state
-  /// throws Error unless the state has the shape and dtype of its parameter.
+  /// Makes an optimiser that keeps `states` per parameter. If `elementwise` is true, allocating a
+  /// state throws Error unless the state has the shape and dtype of its parameter.
   GroupOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
                  std::vector<State> states, bool elementwise = false);
   /// Updates the parameters and their states in place, with each gradient multiplied by
@@ -157,7 +160,7 @@ class GroupOptimizer : public Optimizer {
   struct Slot {  // a parameter with its state
     Tensor param;
     std::vector<Tensor> state;   // empty before allocation and if another rank updates param
-    std::optional<Dtype> dtype;  // dtype of the parameter when the state was allocated, on any rank
+    std::optional<Dtype> dtype;  // param's dtype when this or another rank allocated its state
     int64_t step = 0;
     size_t group = 0;
     bool owned = true;  // whether this rank updates param

@@ -24,7 +24,7 @@ struct AdamOptions {
   double lr = 1e-3;                   ///< learning rate
   double beta1 = 0.9, beta2 = 0.999;  ///< decay of the running means of the gradient (beta1) and of
                                       ///< its square (beta2)
-  double eps = 1e-8;                  ///< added to the square root
+  double eps = 1e-8;                  ///< added to the denominator of the update
   double weight_decay = 0;            ///< adds weight_decay times the parameter to the gradient
 };
 /// Adam. Update t (from 1) of a parameter p with gradient g is
@@ -40,7 +40,7 @@ struct AdamWOptions {
   double lr = 1e-3;                   ///< learning rate
   double beta1 = 0.9, beta2 = 0.999;  ///< decay of the running means of the gradient (beta1) and of
                                       ///< its square (beta2)
-  double eps = 1e-8;                  ///< added to the square root
+  double eps = 1e-8;                  ///< added to the denominator of the update
   double weight_decay = 0.01;         ///< each step scales the parameter by 1 - lr * weight_decay
 };
 /// AdamW: Adam with decoupled weight decay. Update t (from 1) of a parameter p with gradient g is

@@ -53,8 +53,8 @@ struct StableDecayOptions {
   int64_t steps = 0;   ///< step at which min_lr is reached; required, >= warmup + decay
 };
 /// Returns lr (step+1) / (warmup+1) for step < warmup, then lr until step `steps` - `decay`, then a
-/// rate that falls linearly to min_lr at step `steps`. Returns min_lr from then on. A larger
-/// `steps` prolongs the phase with constant lr, even during training. Hu et al. 2024, arXiv
+/// rate that falls linearly to min_lr at step `steps`. Returns min_lr from then on. To prolong the
+/// phase with constant lr, increase `steps`, even during training. Hu et al. 2024, arXiv
 /// 2404.06395; Hagele et al. 2024, arXiv 2405.18392.
 double warmup_stable_decay(int64_t step, const StableDecayOptions& options);
 

@@ -24,9 +24,10 @@ class WeightAverage {
   explicit WeightAverage(std::vector<Tensor> params, double decay = 0.999);
 
   /// Moves the means towards the parameters. Call update() after each step of the optimiser. Throws
-  /// Error if the dtype of a parameter has changed or while an Applied exists.
+  /// Error if the dtype of a parameter has changed, or while the means are applied (see Applied).
   void update();
-  /// Returns the means in the order of the parameters or, while an Applied exists, the weights.
+  /// Returns the means, in the order of the parameters. While the means are applied (see Applied),
+  /// returns the weights instead.
   const std::vector<Tensor>& means() const { return means_; }
 
   /// Swaps the values of the parameters and the means on construction, and back on destruction. In
@@ -44,11 +45,11 @@ class WeightAverage {
   };
 
   /// Returns "updates", the number of updates, and the means as "mean.0", "mean.1", and so on. The
-  /// means share memory with this object. Throws Error while an Applied exists.
+  /// means share memory with this object. Throws Error while the means are applied (see Applied).
   NamedTensors state_dict() const;
   /// Restores a state returned by state_dict(). If names, shapes or dtypes do not match, changes
   /// nothing and throws one Error that lists the names. Also throws Error, with nothing changed, if
-  /// the number of updates is below 0 or while an Applied exists.
+  /// the number of updates is below 0, or while the means are applied (see Applied).
   void load_state_dict(const NamedTensors& state);
 
  private:

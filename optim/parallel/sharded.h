@@ -27,7 +27,7 @@ class ShardedOptimizer : public Optimizer {
   void gather_state();
   /// On rank 0, between gather_state() and the next step() or load_state_dict(), returns the whole
   /// state, as the undivided optimiser would. Otherwise returns the state of this rank's share,
-  /// with undefined tensors for the other shares; "step", the numbers of updates, is then correct
+  /// with undefined tensors for the other shares. The numbers of updates, "step", are then correct
   /// for this share only.
   NamedTensors state_dict() const override;
   /// Restores the state of this rank's share. All ranks must pass the whole state. Each rank checks
