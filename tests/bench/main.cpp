@@ -212,7 +212,9 @@ int run(int argc, char** argv) {
   int64_t steps = 0;
   auto* with_steps = app.add_option("--steps", steps, "steps with several ranks or --batches")
                          ->check(CLI::PositiveNumber);
-  app.add_option("--batches", rank_setup().batches, "batches per step and rank")->needs(with_steps);
+  app.add_option("--batches", rank_setup().batches, "batches per step and rank")
+      ->needs(with_steps)
+      ->check(CLI::PositiveNumber);
   app.add_flag("--shard-optimizer", rank_setup().shard_optimizer, "one share of it per rank")
       ->needs(with_steps);
   app.add_flag("--info", info, "print the build and the machine first");

@@ -22,8 +22,8 @@ struct Workload {
 struct NamedWorkload {
   std::string name;
   std::function<Workload()> make;
-  /// Whether the workload belongs to a series in which one size grows. Such a workload runs only if
-  /// it is named on the command line.
+  /// True for the workloads of growth.py, which differ from gpt-char in a single size. They run
+  /// only if the command line names them.
   bool growth = false;
 };
 
@@ -33,14 +33,16 @@ struct RankSetup {
   optim::Communicator* communicator = nullptr;  ///< null: one rank, one batch per step
   int64_t batches = 1;
   bool shard_optimizer = false;                        ///< requires a communicator
-  std::shared_ptr<optim::DataParallel> parallel = {};  ///< of the last training workload created
+  std::shared_ptr<optim::DataParallel> parallel = {};  ///< set when a training workload is created
 };
-/// Returns a reference to the program's RankSetup, which training workloads read when they are
-/// created.
+/// Returns the global RankSetup. Set it before creating training workloads, which read it only when
+/// they are created.
 RankSetup& rank_setup();
 
-/// Returns a workload that trains the model. Each step calls zero_grad, loss(), backward and a step
-/// of AdamW, with gradient clipping if `clip` is true. The function `loss` must own the model.
+/// Returns a workload that trains the model with AdamW. A step calls zero_grad, computes loss() and
+/// its gradients for each batch, clips the gradients to norm 1 if `clip` is true, and updates the
+/// parameters. `items` is the number of tokens or examples per batch. The returned workload keeps
+/// `loss` but not the model, so `loss` must keep the model alive, for example with a shared_ptr.
 Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t items,
                  bool clip = true);
 
@@ -48,11 +50,12 @@ Workload trainer(const nn::Module& model, std::function<Tensor()> loss, int64_t 
 /// convolution, 64 to 64 channels of 32 x 32, batch 32).
 std::vector<NamedWorkload> vision_workloads();
 
-/// Returns all workloads: those on images, mlp, gpt-char, gpt-char-muon, gpt-baby, gpt-baby-muon,
-/// gpt2-124M, lstm (2 layers of width 256, 64 sequences of 64 tokens), seq2seq, bert, attention-512
-/// to attention-32768, generate-124M, generate-124M-bf16 and generate-124M-int8, and three series
-/// for growth.py. Each series varies one size of gpt-char: length-512 to length-16384 (one
-/// sequence), width-64 to width-1024 (heads of width 32), and batch-1 to batch-192.
+/// Returns all workloads: those of vision_workloads(), mlp, gpt-char, gpt-char-muon, gpt-baby,
+/// gpt-baby-muon, gpt2-124M, lstm (2 layers of width 256, 64 sequences of 64 tokens), seq2seq,
+/// bert, attention-512 to attention-32768, generate-124M, generate-124M-bf16, generate-124M-int8,
+/// and the workloads of growth.py. The latter vary one size of gpt-char: the sequence length
+/// (length-512 to length-16384, batch size 1), the width (width-64 to width-1024, heads of width
+/// 32) or the batch size (batch-1 to batch-192).
 const std::vector<NamedWorkload>& workloads();
 
 }  // namespace gradus::bench

@@ -1,6 +1,8 @@
 #include "gradus/models/data/chat/chat_data.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
+#include <map>
 #include <set>
 
 #include "gradus/core/core.h"
@@ -101,6 +103,49 @@ TEST_CASE("conversations fill a row to its last token", "[chat]") {
   for (int64_t row = 0; row < 10; ++row) CHECK(examples(drawn, row).size() == 2);
   CHECK_THROWS_WITH(two.rows(0, 0), Contains("expected rows from 0 to 1"));
   CHECK_THROWS_WITH(two.rows(-1, 1), Contains("expected rows from 0 to 1"));
+}
+
+TEST_CASE("conversations of every length are drawn equally often", "[chat]") {
+  std::vector<Conversation> ten{pair("a", std::string(75, 'x'))};
+  for (char letter = 'b'; letter <= 'j'; ++letter) ten.push_back(pair({letter}, "yy"));
+  const auto& plain = models::chat_template("plain");
+  // The prompts of the examples in each row of a batch.
+  auto prompts = [&](int64_t context, int64_t rows) {
+    const ChatData data(ten, tokenizer, plain, context);
+    const auto drawn = data.random_batch(Split::train, rows, 1, 0);
+    const auto inputs = drawn.inputs.to_vector<int64_t>(),
+               positions = drawn.positions.to_vector<int64_t>();
+    std::vector<std::string> all(static_cast<size_t>(rows));
+    const auto length = static_cast<size_t>(context), prompt = std::string("User: ").size();
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (positions[i] != static_cast<int64_t>(prompt)) continue;
+      const std::string input = tokenizer.decode({inputs[i]});
+      if (input >= "a" && input <= "j") all[i / length] += input;
+    }
+    return all;
+  };
+  std::map<char, int> counts;
+  for (const std::string& row : prompts(100, 4000)) {  // one of 95 tokens, or up to four of 22
+    CHECK(((row == "a") || (row.size() <= 4 && row.find('a') == std::string::npos)));
+    for (const char prompt : row) ++counts[prompt];
+  }
+  for (const auto& [prompt, count] : counts) {
+    CAPTURE(prompt, count);
+    CHECK(std::abs(count - 1100) < 200);
+  }
+  CHECK(counts.size() == 10);
+  // No draw is lost between rows: one long row begins with the draws of five short rows.
+  std::string draws;
+  for (const std::string& row : prompts(100, 5)) draws += row;
+  CHECK(prompts(3000, 1)[0].starts_with(draws));
+}
+
+TEST_CASE("a context may be larger than any row", "[chat]") {
+  const auto& plain = models::chat_template("plain");
+  const ChatData data({pair("a", "b"), pair("c", "d")}, tokenizer, plain,
+                      std::numeric_limits<int64_t>::max());
+  CHECK(data.num_rows() == 1);
+  CHECK(data.num_examples() == 2);
 }
 
 TEST_CASE("conversations that cannot be used are refused", "[chat]") {

@@ -1,10 +1,12 @@
 #include "gradus/models/data/chat/chat_template.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "gradus/core/files/file.h"
 #include "gradus/models/data/tokenizers/char_tokenizer.h"
 #include "tests/support/compare.h"
+#include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
 
 namespace chat_template_test {
@@ -104,6 +106,44 @@ TEST_CASE("a conversation begins with one <s>, and adjacent texts are encoded to
   CHECK(mistral.texts == Texts{"[INST] Be brief.\n\nHi [/INST]", "Yo", "[INST] <s>? [/INST]"});
   CHECK(three.ids == Ids{0, 100, 101, 1, 102});
   CHECK(three.answers == std::vector<bool>{false, false, true, true, false});
+}
+
+TEST_CASE("answers begin with the space that SentencePiece puts before a text", "[chat]") {
+  using nlohmann::json;
+  const TemporaryFolder folder;
+  const std::string folders = testing::source_path("tests/golden/hugging_face/");
+  auto load = [&](const json& file) {
+    write_file_atomically(folder / "tokenizer.json", file.dump());
+    return models::load_tokenizer(folder / "tokenizer.json");
+  };
+  // The tokens of one question and one answer, or of a whole text.
+  auto chat = [&](const auto& tokenizer, const char* form, const char* answer) {
+    return encode_chat(*tokenizer, chat_template(form), {{"user", "hi"}, {"assistant", answer}})
+        .ids;
+  };
+  auto whole = [&](const auto& tokenizer, const std::string& text) {
+    auto ids = tokenizer->begin_ids();
+    for (const int64_t id : tokenizer->encode_with_special(text)) ids.push_back(id);
+    return ids;
+  };
+  json file = json::parse(read_file(folders + "mistral/tokenizer.json"));
+  for (const char* scheme : {"always", "first", "never"}) {
+    CAPTURE(scheme);
+    file["pre_tokenizer"]["prepend_scheme"] = scheme;
+    const auto tokenizer = load(file);
+    for (const char* answer : {"the", " the"}) {
+      CHECK(chat(tokenizer, "mistral", answer) == whole(tokenizer, "[INST] hi [/INST] the</s>"));
+      CHECK(chat(tokenizer, "llama2", answer) == whole(tokenizer, "[INST] hi [/INST] the </s>"));
+    }
+  }
+  const auto never = load(file);
+  CHECK(chat(never, "plain", "the") != chat(never, "plain", " the"));  // as written
+  // The template of Mistral's byte-level tokenizers has no space.
+  file = json::parse(read_file(folders + "smollm2/tokenizer.json"));
+  file["added_tokens"][1]["content"] = "<s>";
+  file["added_tokens"][2]["content"] = "</s>";
+  const auto bytes = load(file);
+  CHECK(chat(bytes, "mistral", "the") == whole(bytes, "[INST] hi [/INST]the</s>"));
 }
 
 TEST_CASE("a system message alone is written, also where it belongs to a user's message",

@@ -29,6 +29,8 @@ TEST_CASE("read_cifar10: records, names and damaged files", "[images]") {
     write_file_atomically(folder / "data_batch_" + std::to_string(i) + ".bin",
                           batch({i, 9}, static_cast<uint32_t>(i * 10)));
   CHECK_THROWS_WITH(models::read_cifar10(dir), Contains("test_batch.bin: No such file"));
+  const std::string too_long(5000, 'a');  // for the file system
+  CHECK_THROWS_AS(models::read_cifar10(too_long), Error);
   const std::string test = folder / "test_batch.bin";
   write_file_atomically(test, batch({0, 6, 3}, 70));
   models::ImageSplit data = models::read_images("cifar10:" + dir);

@@ -73,6 +73,7 @@ TEST_CASE("Hugging Face BPE: special and added tokens", "[tokenizer]") {
   CHECK(added.added("the") == -1);
   CHECK(qwen2->encode("<|im_end|>").size() > 1);
   CHECK(qwen2->encode("e\xcc\x81t\xc3\xa9") == qwen2->encode("\xc3\xa9t\xc3\xa9"));  // NFC
+  CHECK(qwen2->encode("e\xcc\x81\xff") == qwen2->encode("\xc3\xa9\xff"));
 
   const auto mistral = models::load_tokenizer(file_of("mistral"));
   CHECK(mistral->decode(mistral->encode("\xff\x80 a")) == "\xff\x80 a");  // not UTF-8
@@ -110,6 +111,32 @@ TEST_CASE("Hugging Face BPE: the words of Llama 3's, Qwen 2's and SmolLM2's rule
   CHECK(words(text, WordRule::qwen2) == "I|'LL| | go| |1|2|3|4|5| (|now|).\n\n| | x| \n| y|  |");
   CHECK(words("a  12 b", WordRule::digits) == "a|  |1|2| b|");
   CHECK(words("a  12 b", WordRule::gpt2) == "a| | 12| b|");
+  // Up to a number, SmolLM2's words are those of a whole text, whose last spaces are one word.
+  for (const auto& [whole, expected] :
+       {std::pair{"it's5 don't 7 's8'9", "it|'s|5| don|'t| |7| '|s|8|'|9|"},
+        {"a1b 2!!3 ?4", "a|1|b| |2|!!|3| ?|4|"},
+        {"  5 \n 6\t7   b  c\n8", "  |5| \n |6|\t|7|  | b| | c|\n|8|"},
+        {" \xc3 9\xe4\xb8 1 ", " \xc3| |9|\xe4\xb8| |1| |"},
+        {"\u00a0\u0662x\u3000 \u0662\u0663 ", "\u00a0|\u0662|x|\u3000 |\u0662|\u0663| |"}})
+    CHECK(words(whole, WordRule::digits) == expected);
+}
+
+TEST_CASE("Hugging Face BPE: SmolLM2's rule needs linear time in a text without digits",
+          "[tokenizer]") {
+  std::string text;  // of 1 MB: a quadratic rule takes a quarter of an hour
+  while (text.size() < 1'000'000) text += "b cc ";
+  const auto smollm2 = models::load_tokenizer(file_of("smollm2"));
+  CHECK((smollm2->decode(smollm2->encode(text)) == text));
+}
+
+TEST_CASE("Hugging Face BPE: one pair is merged at a time", "[tokenizer]") {
+  json file = json_in(file_of("smollm2"));
+  json& model = file["model"];
+  int64_t id = 385;  // the first that is free
+  for (const char* token : {"ab", "bc", "abc", "abca"}) model["vocab"][token] = id++;
+  model["merges"] = {"b c", "a b", "ab c", "abc a", "a bc"};
+  // a bc a bc -> abc a bc -> abca bc: "abc a" is merged before the second "a bc".
+  CHECK(tokenizer_of(file)->encode("abcabc") == std::vector<int64_t>{388, 386});
 }
 
 TEST_CASE("Hugging Face BPE: where a text of characters begins with a space", "[tokenizer]") {
@@ -128,18 +155,29 @@ TEST_CASE("Hugging Face BPE: where a text of characters begins with a space", "[
     CHECK(tokens(scheme, " a</s> b") == " a</s> b");
 }
 
-TEST_CASE("Hugging Face BPE: a text may be cut at a space between two letters", "[tokenizer]") {
+TEST_CASE("Hugging Face BPE: a text may be cut at white space between two letters", "[tokenizer]") {
   const auto llama3 = models::load_tokenizer(file_of("llama3"));
   CHECK(llama3->may_cut("ab cd", 2));
   CHECK(llama3->may_cut("\u00e9 \u00e9", 2));
-  for (const char* text : {"1 a", "a 1", "a\nb", "! a", "a !"})
-    CHECK_FALSE(llama3->may_cut(text, 1));
+  for (const char* text : {"1 a", "a 1", "! a", "a !"}) CHECK_FALSE(llama3->may_cut(text, 1));
+  for (const char* form : {"llama3", "qwen2", "smollm2"})
+    for (const char* right : {" the", "\tthe", "\nthe", "\rthe"}) {
+      const auto tokenizer = models::load_tokenizer(file_of(form));
+      const std::string left = "they're the", text = left + right;
+      CAPTURE(form, json(text).dump());
+      CHECK(tokenizer->may_cut(text, left.size()));
+      auto ids = tokenizer->encode(left);
+      for (const int64_t id : tokenizer->encode(right)) ids.push_back(id);
+      CHECK(tokenizer->encode(text) == ids);
+    }
   CHECK_FALSE(llama3->may_cut(" ab", 0));
   CHECK_FALSE(models::load_tokenizer(file_of("mistral"))->may_cut("ab cd", 2));
   json file = json_in(file_of("qwen2"));
   CHECK(tokenizer_of(file)->may_cut("ab cd", 2));
-  file["added_tokens"][3]["content"] = "b c";  // an ordinary token
-  CHECK_FALSE(tokenizer_of(file)->may_cut("ab cd", 2));
+  for (const char* name : {"b c", "b\tc", "b\nc", "b\rc"}) {
+    file["added_tokens"][3]["content"] = name;  // an ordinary token
+    CHECK_FALSE(tokenizer_of(file)->may_cut("a" + std::string(name) + "d", 2));
+  }
 }
 
 TEST_CASE("Hugging Face BPE: saved and loaded unchanged", "[tokenizer]") {

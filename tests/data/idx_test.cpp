@@ -164,6 +164,8 @@ TEST_CASE("read_mnist: training and test files", "[images]") {
   const TemporaryFolder folder;
   const std::string dir = folder.path.string();
   CHECK_THROWS_WITH(models::read_mnist(dir), Contains(dir + ": expected train-images-idx3-ubyte"));
+  const std::string too_long(5000, 'a');  // for the file system
+  CHECK_THROWS_WITH(models::read_mnist(too_long), Contains("expected train-images-idx3-ubyte"));
   write_file_atomically(folder / "t10k-images-idx3-ubyte.gz", gzip(idx({10, 2, 3}, noise(60))));
   CHECK_THROWS_WITH(models::read_mnist(dir), Contains("t10k-labels-idx1-ubyte: No such file"));
   write_file_atomically(folder / "t10k-labels-idx1-ubyte",

@@ -88,6 +88,18 @@ TEST_CASE("image data: with drop_last, batches stay within their epochs", "[imag
                     "ImageData: expected a batch of at most 10 images, got 11");
 }
 
+TEST_CASE("image data: one that was moved from keeps its images", "[images]") {
+  ImageData data = counting(3);
+  const ImageData moved = std::move(data);
+  CHECK(moved.label(2) == 2);
+  CHECK(data.size() == 3);
+  CHECK(data.label(2) == 2);
+  ImageData other = counting(1);
+  other = std::move(data);
+  CHECK(other.image(1) == moved.image(1));
+  CHECK(data.shape() == moved.shape());
+}
+
 TEST_CASE("image data: mean and deviation", "[images]") {
   const ImageData data({2, 2, 1, 2}, {0, 255, 7, 7, 255, 255, 7, 7}, {0, 0}, {"a"});
   const models::ChannelStats stats = data.stats();

@@ -45,6 +45,20 @@ TEST_CASE("Unicode: a character does not continue after the end of its text", "[
   CHECK(at == 2);
 }
 
+TEST_CASE("Unicode: NFC of a text keeps bytes that are not UTF-8", "[tokenizer]") {
+  using models::internal::composed;
+  const std::string apart = "e\xcc\x81", one = "\xc3\xa9";
+  CHECK(composed("") == "");
+  CHECK(composed(apart) == one);
+  // A stray byte, characters that lack bytes, an overlong encoding, and a surrogate.
+  for (const std::string bytes :
+       {"\xff", "\x80\x80", "\xe4\xb8", "\xc3", "\xc0\x80", "\xed\xa0\x80"}) {
+    CHECK(composed(bytes) == bytes);
+    CHECK(composed(apart + bytes) == one + bytes);
+    CHECK(composed(bytes + apart + bytes + bytes + apart) == bytes + one + bytes + bytes + one);
+  }
+}
+
 TEST_CASE("WordPiece: first and last character of each Chinese block are words", "[wordpiece]") {
   const std::vector<std::string> pieces{"[UNK]", "a"};
   const models::WordPieceTokenizer split(pieces), whole(pieces, {.split_cjk = false});

@@ -263,6 +263,10 @@ TEST_CASE("Hugging Face: a tokenizer.json of an unsupported BPE is refused", "[w
   files.refused("/added_tokens", 4, "added_tokens: expected an array");
   files.refused("/added_tokens/0/special", false,
                 "added_tokens: expected special tokens, got \"<|endof");
+  for (const std::string key : {"single_word", "lstrip", "rstrip"}) {
+    const std::string pointer = "/added_tokens/0/" + key;
+    files.refused(pointer.c_str(), true, "added_tokens." + key + ": expected false, got true");
+  }
   files.refused("/model/dropout", 0.5, "model.dropout: expected 0, got 0.5");
   const json end = {{"SpecialToken", {{"id", "<|endoftext|>"}}}},
              text = {{"Sequence", {{"id", "A"}}}},

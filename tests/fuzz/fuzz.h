@@ -50,8 +50,8 @@ std::string join(const std::vector<std::string>& parts);
 /// If `ok` is false, prints the finding and aborts the process.
 void expect(bool ok, const std::string& finding);
 
-/// Calls read(bytes). If this call throws an Error about a checksum, calls read(repair(bytes)),
-/// because hostile files may have correct checksums.
+/// Calls read(bytes). If this call throws an Error about a checksum, calls read(repair(bytes)), so
+/// that the code after the comparison of checksums is fuzzed too.
 template <class Repair, class Read>
 void past_checksum(const std::string& bytes, Repair&& repair, Read&& read) {
   try {
@@ -69,9 +69,9 @@ std::string characters_tokenizer(const std::string& before);
 /// comma after it.
 std::string llama2_spaces();
 
-/// Returns a safetensors file with its checksum corrected. Returns it unchanged if it has no
-/// checksum of 16 characters, or if its sizes or offsets are wrong. Throws Error if the header is
-/// not JSON.
+/// Returns `bytes`, a safetensors file, with a correct checksum. Returns them unchanged if the file
+/// has no checksum of 16 characters, or if its sizes or offsets are wrong. Throws Error if the
+/// header is not JSON.
 std::string repair_safetensors(std::string bytes);
 
 }  // namespace fuzz

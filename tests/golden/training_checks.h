@@ -9,10 +9,11 @@
 
 namespace golden {
 
-/// Trains for 20 steps from the weights in the golden file, in float64 and in float32. Compares the
-/// gradients of the first step and all losses with those in the file. losses(model, step, dtype)
-/// returns the losses of a step as a std::vector<Tensor>; their sum is minimised. The file contains
-/// the expected losses as one tensor per dtype, (20, number of losses), or (20) for a single loss.
+/// Trains a model for 20 steps in float64 and again in float32, from the weights in the golden
+/// file. Checks that the gradients of the first step and the losses of all steps equal those in the
+/// file. losses(model, step, dtype) returns a std::vector<Tensor> of scalars, whose sum is
+/// minimised. The file contains one tensor of expected losses per dtype, of shape (20, number of
+/// losses), or (20) if there is a single loss.
 template <class Model, class Losses>
 void check_training(const File& file, const typename Model::Config& config, Losses&& losses) {
   using namespace gradus;

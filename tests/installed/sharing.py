@@ -72,6 +72,13 @@ def reflects():
     assert np.array_equal(array.reshape(1, 2) @ row, array.reshape(1, 2))
 
 
+def computes():
+    x, y = np.array([[1, 2], [3, 4]], np.float32), np.array([[5, 6], [7, 9]], np.float32)
+    a, b = gradus.copy(x), gradus.copy(y)
+    for found, expected in ((a + b, x + y), (a - b, x - y), (a * b, x * y), (a / b, x / y), (a @ b, x @ y), (-a, -x)):
+        assert np.allclose(found, expected)
+
+
 def lives():
     array = np.ones(1000, np.float32)
     gone = weakref.ref(array)
@@ -119,8 +126,13 @@ def modes_and_files():
     assert weight.grad is not None
     net.zero_grad()
     assert weight.grad is None
+    with gradus.no_grad():
+        with gradus.no_grad():
+            pass
+        refused(gradus.Error, "", gradus.op("sum", net(x)).backward)  # still off
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "weights.safetensors")
+        refused(ValueError, "character 0", net.save, path + "\0")
         net.save(path)
         other = gradus.Sequential("linear 2 2")
         other.load(path)
@@ -132,6 +144,7 @@ def generates(folder):
     prompt = tokenizer.encode("int")
     assert tokenizer.decode(prompt) == "int"
     ids = model.generate(prompt, tokens=9, seed=3, vocab=len(tokenizer))
+    assert model.generate(prompt, tokens=9, temperature=0) == model.generate(prompt, tokens=9, top_k=1, seed=5)
     assert len(ids) == 9 and ids == model.generate(prompt, tokens=9, seed=3, vocab=len(tokenizer))
     seen = []
     assert len(model.generate(prompt, lambda i: seen.append(i) or len(seen) == 4)) == 4
@@ -196,6 +209,7 @@ def keeps_numbers(folder):
 shares()
 takes_scalars()
 reflects()
+computes()
 lives()
 refuses()
 modes_and_files()

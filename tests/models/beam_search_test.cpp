@@ -181,22 +181,42 @@ TEST_CASE("beam search: a target of no tokens is found", "[decoding]") {
         Approx(log_softmax(decoder.logits(0, {start}))[stop].item()));
 }
 
+namespace {
+/// A decoder whose logits are always the same.
+struct Constant : models::Decoder {
+  Tensor row;  // (3)
+  int64_t vocab() const override { return 3; }
+  Tensor next_logits(const Tensor& ids) override { return row.expand({ids.size(0), 3}).clone(); }
+  void reorder(const Tensor&) override {}
+  int64_t room() const override { return 9; }
+  int64_t capacity() const override { return 9; }
+  void clear() override {}
+};
+}  // namespace
+
 TEST_CASE("beam search: a logit of NaN is refused", "[decoding]") {
-  struct Constant : models::Decoder {
-    double value = 0;
-    int64_t vocab() const override { return 3; }
-    Tensor next_logits(const Tensor& ids) override { return full({ids.size(0), 3}, value); }
-    void reorder(const Tensor&) override {}
-    int64_t room() const override { return 9; }
-    int64_t capacity() const override { return 9; }
-    void clear() override {}
-  } decoder;
+  Constant decoder;
   const auto search = [&](double value) {
-    decoder.value = value;
+    decoder.row = full({3}, value);
     models::beam_search(decoder, 1, {.start = start, .stop = stop, .tokens = 2});
   };
   CHECK_NOTHROW(search(1));
   CHECK_THROWS_WITH(search(NAN), "beam_search: a logit is NaN");
+}
+
+TEST_CASE("beam search: a token with a logit of -infinity is in no target", "[decoding]") {
+  Constant decoder;
+  decoder.row = tensor({-INFINITY, std::log(0.25), std::log(0.75)}, float64);
+  const auto found =
+      models::beam_search(decoder, 1, {.start = start, .stop = stop, .beams = 3, .tokens = 2})[0];
+  const std::vector<std::pair<std::vector<int64_t>, double>> expected{
+      {{2, 2}, 0.75 * 0.75}, {{}, 0.25}, {{2}, 0.75 * 0.25}};  // the first is cut off
+  REQUIRE(found.size() == 3);
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK(found[i].tokens == expected[i].first);
+    CHECK(found[i].log_probability == Approx(std::log(expected[i].second)));
+    CHECK(found[i].stopped == (i > 0));
+  }
 }
 
 TEST_CASE("beam search: a decoder with another number of rows is refused", "[decoding]") {
@@ -239,6 +259,12 @@ TEST_CASE("beam search: a Transformer translates the same with and without its c
     }
     CHECK(found[static_cast<size_t>(s)].tokens == std::vector<int64_t>(ids.begin() + 1, ids.end()));
   }
+  // With more beams, the best target of each source.
+  const models::BeamSearchOptions wide{.start = 0, .stop = 1, .beams = 3, .tokens = 10};
+  auto decoder = model.decoder(source, lengths, 3);
+  const auto all = models::beam_search(decoder, 3, wide);
+  for (size_t s = 0; s < 3; ++s)
+    CHECK(models::translate(model, source, lengths, wide)[s].score == all[s].front().score);
 }
 
 TEST_CASE("beam search: bad arguments throw", "[decoding]") {

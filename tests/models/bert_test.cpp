@@ -94,6 +94,19 @@ TEST_CASE("BERT: every option reaches its layers, and embeddings drop out after 
         1e-5);
 }
 
+TEST_CASE("BERT: in bfloat16 or int8 it computes with the rounded weights", "[bert][compression]") {
+  const Dtype dtype = GENERATE(bfloat16, int8);
+  manual_seed(5);
+  models::Bert model(tiny), rounded(tiny);
+  const NoGrad no_grad;
+  rounded.load_state_dict(model.state_dict());
+  for (const Tensor& p : rounded.parameters())
+    if (p.rank() == 2) p.copy_(p.to(dtype).to(float32));  // embeddings and linear layers
+  model.to(dtype);
+  const Tensor ids = some_input(2, 9).ids;
+  CHECK(difference(model({ids}), rounded({ids})) < 1e-5);
+}
+
 TEST_CASE("BERT: fine-tuning with a frozen encoder trains only the head", "[bert]") {
   manual_seed(2);
   for (const bool tokens : {false, true}) {

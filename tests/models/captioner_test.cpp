@@ -131,6 +131,33 @@ TEST_CASE("captioner: attention maps are probabilities, and padding has no effec
   });
 }
 
+TEST_CASE("captioner: annotations are in row-major order of the feature map", "[captioner]") {
+  manual_seed(4);
+  const NoGrad no_grad;
+  models::CaptionerConfig config = small(Recurrence::gru);
+  config.image = 16, config.filters = 8, config.convolutions = 1;
+  const Captioner model(config);
+  const Tensor images = randn({1, 2, 16, 16});
+  Tensor other = images.clone();
+  other.slice(2, 0, 1).slice(3, 15, 16).fill_(9);  // the top right corner
+  // The first convolution sees it in row 0 and column 7 of 8 x 8, the second one place further.
+  const Tensor change = abs(model.annotations(other) - model.annotations(images));
+  const double near = sum(change.reshape({8, 8, 8}).slice(0, 0, 2).slice(1, 6)).item();
+  CHECK(near > 0.01);
+  CHECK(sum(change).item() == Approx(near).epsilon(1e-4));
+}
+
+TEST_CASE("captioner: attention maps are without dropout, in training too", "[captioner]") {
+  models::CaptionerConfig config = small(Recurrence::lstm);
+  config.dropout = 0.5;
+  const Captioner model(config);
+  const Tensor images = randn({2, 2, 6, 6}), ids = randint(0, 9, {2, 5});
+  const Tensor looks = model.attention_maps(images, ids);
+  CHECK_FALSE(looks.requires_grad());
+  const EvalMode eval;
+  CHECK(golden::same(model.attention_maps(images, ids), looks));
+}
+
 TEST_CASE("captioner: greedy decoding takes the most likely word and ends at [END]",
           "[captioner]") {
   const NoGrad no_grad;

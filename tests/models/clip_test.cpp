@@ -90,6 +90,28 @@ TEST_CASE("CLIP: padding changes nothing, and similarities are cosines of the fe
     }
 }
 
+TEST_CASE("CLIP: the text encoder's options, and features as the mean over a text's own tokens",
+          "[clip]") {
+  manual_seed(6);
+  const NoGrad no_grad;
+  models::CLIPConfig config = small();
+  config.text_layers = 2, config.text_heads = 3, config.text_dim = 12;
+  config.text_pooling = models::Pooling::mean;
+  const models::CLIP model(config);
+  const models::TextEncoder& text = model.text;
+  REQUIRE(text.blocks.size() == 2);
+  const Tensor found = text.features(texts());
+  for (const auto& [row, length] : {std::pair{0, 4}, {1, 3}, {2, 5}}) {
+    const Tensor ids = texts().ids.slice(0, row, row + 1).slice(1, 0, length);
+    Tensor x = text.tokens(ids) + text.positions.slice(1, 0, length);
+    for (const nn::Block& block : text.blocks) {
+      CHECK(block.attn.heads == 3);
+      x = block(x);
+    }
+    CHECK(difference(found[row], mean(text.ln_f(x), 1)[0]) < 1e-5);
+  }
+}
+
 TEST_CASE("CLIP: the logit scale is clamped at 100", "[clip]") {
   const models::CLIP model(small());
   CHECK(std::exp(model.logit_scale.item()) == Approx(1 / 0.07));

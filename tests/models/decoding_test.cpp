@@ -88,6 +88,11 @@ TEST_CASE("top_p keeps the fewest tokens that reach its fraction of the probabil
   std::vector<double> expected(102);
   expected[0] = 4 / 7.0, expected[1] = 3 / 7.0;
   expect(shares(log(many), {.top_k = 2, .top_p = 0.6}), expected);
+  // Unlikely tokens count too: 39 of these 50 make 0.89 with the first, and 40 make 0.9.
+  std::vector<double> p(51, 0.01), kept(51);
+  p[0] = 0.5, kept[0] = 5 / 9.0;
+  for (size_t i = 1; i <= 40; ++i) kept[i] = 1 / 90.0;
+  expect(shares(log(from_data(p, {51})), {.top_p = 0.895}), kept);
   // At least one token is kept: where the fraction of the total underflows, and where nine times
   // 1/9 adds up to more than 1.
   expect(shares(zeros({4}), {.top_k = 1, .top_p = 5e-324}), {1, 0, 0, 0});
@@ -191,7 +196,12 @@ TEST_CASE("biases are added to logits", "[decoding]") {
   expect(shares(logits, {.logit_bias = {{1, -infinity}, {2, std::log(3)}}}), {0.1, 0, 0.6, 0.3});
   expect(shares(logits, {.logit_bias = {{0, std::log(5)}, {3, -infinity}}}),
          {5 / 11.0, 4 / 11.0, 2 / 11.0, 0});
+  expect(shares(logits, {.temperature = 0.5, .logit_bias = {{0, std::log(3)}}}),
+         {9 / 38.0, 16 / 38.0, 4 / 38.0, 9 / 38.0});  // before the temperature
   Generator generator;
+  // After the penalty: 2 / 2 - 1 is less than 0.25, and (2 - 1) / 2 would be more.
+  const SamplingOptions both{.temperature = 0, .repetition_penalty = 2, .logit_bias = {{0, -1}}};
+  CHECK(models::sample_token(tensor({2, 0.25}), both, generator, {0}) == 1);
   for (const int64_t id : {-1, 4})
     CHECK_THROWS_WITH(models::sample_token(logits, {.logit_bias = {{id, 1}}}, generator),
                       Contains("token ids below 4"));
@@ -258,6 +268,8 @@ TEST_CASE("text ends before the first stop string", "[decoding]") {
   CHECK(split({"aab"}, {"a", "a", "a", "b"}) == "||a||.");  // the stop string begins later
   CHECK(split({"long stop", "op"}, {"a long st", "op"}) == "a ||.");
   CHECK(split({"b", "ab"}, {"xab"}) == "x|.");
+  CHECK(split({"ab", "b"}, {"xab"}) == "x|.");
+  CHECK(split({"abc", "b1"}, {"ab", "c"}) == "||.");  // the longest beginning is held back
   // The stop string that is complete first ends the text, in whatever pieces it comes.
   CHECK(split({"bcx", "c"}, {"abc", "x"}) == "ab||.");
   CHECK(split({"bcx", "c"}, {"abcx"}) == "ab|.");
@@ -308,6 +320,12 @@ TEST_CASE("a prompt that continues what the decoder holds is read from there", "
   more(text, 1);
   CHECK(decoder.read == 12);
   CHECK(held.empty());
+  more({3, 4}, 3);
+  held.pop_back();  // the decoder holds more than `held` says
+  text = held;
+  text.push_back(5);
+  more(text, 1);
+  CHECK(decoder.read == 4);
 }
 
 TEST_CASE("decoders: the number of beams is limited to 2^24 in all", "[decoding]") {

@@ -103,6 +103,46 @@ TEMPLATE_TEST_CASE("a dropout probability is below 1", "[models]", models::GPT, 
   CHECK_THAT(refusal<TestType>("dropout", "1"), Contains("a number from 0 to 0.999999"));
 }
 
+namespace {
+/// The names of a configuration's whole numbers that may be 0, each with a space after it.
+template <class Model>
+std::string may_be_0() {
+  typename Model::Config config;
+  const models::Fields fields = Model::fields(config);
+  std::string names;
+  for (const models::Field& field : fields.list())
+    if (std::holds_alternative<int64_t*>(field.value) &&
+        refusal<Model>(field.name.c_str(), "0").empty())
+      names += field.name + ' ';
+  return names;
+}
+}  // namespace
+
+TEST_CASE("no size of a model is 0, unless 0 has a meaning", "[models]") {
+  CHECK(may_be_0<models::GPT>() == "hidden kv_heads head_dim window ");
+  CHECK(may_be_0<models::BertClassifier>() == "hidden ");
+  CHECK(may_be_0<models::Transformer>() == "hidden ");
+  CHECK(may_be_0<models::RNNTranslator>() == "");
+  CHECK(may_be_0<models::Captioner>() == "");
+  CHECK(may_be_0<models::CNNAttention>() == "classes ");
+  CHECK(may_be_0<models::MAE>() == "patch classes hidden ");
+  CHECK(may_be_0<models::CLIP>() == "patch classes hidden ");
+}
+
+TEST_CASE("default options of decoding and of probes", "[models]") {
+  const models::SamplingOptions s;
+  CHECK((s.temperature == 1 && s.top_k == 0 && s.top_p == 1 && s.min_p == 0));
+  CHECK((s.repetition_penalty == 1 && s.logit_bias.empty()));
+  const models::GenerateOptions text;
+  CHECK((text.tokens == 100 && text.seed == 0 && text.vocab == 0 && text.stop_token == -1));
+  const models::BeamSearchOptions search;
+  CHECK((search.beams == 1 && search.tokens == 100 && search.length_penalty == 0.6));
+  const models::LinearProbeOptions linear;
+  CHECK((linear.steps == 300 && linear.lr == 0.05 && linear.weight_decay == 1e-3));
+  const models::NeighbourOptions neighbours;
+  CHECK((neighbours.k == 20 && neighbours.temperature == 0.07));
+}
+
 TEMPLATE_TEST_CASE("configurations written before norm_eps was a field are read", "[models]",
                    models::GPT, models::Bert, models::ViT) {
   typename TestType::Config config;
@@ -149,6 +189,10 @@ TEST_CASE("models start with the initial weights of their papers", "[models]") {
     if (p.rank() >= 2 && p.numel() > 200) check_normal(p, 0.02);
     if (name.ends_with("bias")) CHECK(largest(p) == 0);
   }
+  const models::BertClassifier classifier(
+      {.bert = {.vocab = 9, .layers = 1, .heads = 2, .dim = 64}, .classes = 50});
+  check_normal(classifier.head.weight, 0.02);
+  CHECK(largest(classifier.head.bias) == 0);
   const models::CLIP clip({.vocab = 200});
   check_normal(clip.text.tokens.weight, 0.02);
   check_uniform(clip.image.blocks[0].mlp.fc.weight, std::sqrt(6.0 / (64 + 256)));

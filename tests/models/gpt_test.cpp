@@ -207,7 +207,10 @@ TEST_CASE("a GPT embeds tokens by the formula of each kind of positions, and dro
     if (kind == Positions::sinusoidal)
       x = x * 4.0 + nn::sinusoidal_positions(9, 16);  // 4 is sqrt(16)
     x = dropout(x, 0.3);
-    for (const nn::Block& block : model.blocks) x = block(x);
+    for (const nn::Block& block : model.blocks) {
+      CHECK((block.attn.dropout.p == 0.3 && block.mlp.dropout.p == 0.3));
+      x = block(x);
+    }
     CHECK(gradus::testing::difference(y, model.head(model.ln_f(x))) < 1e-5);
   }
 }

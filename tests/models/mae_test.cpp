@@ -136,6 +136,8 @@ TEST_CASE("MAE: pictures of the visible and the reconstructed patches", "[mae]")
     CHECK(golden::same(model.masked(picture, result.hidden, 0.5),
                        model.masked(images, result.hidden, 0.5)));
     Tensor truth = models::patchify(images, 2);
+    CHECK(golden::same(models::patchify(model.masked(images, result.hidden, 0.5), 2),
+                       where(result.hidden.unsqueeze(-1), full({}, 0.5), truth)));
     if (normalise)
       truth = (truth - mean(truth, -1, keepdim)) / sqrt(var(truth, -1, 1, keepdim) + 1e-6);
     result.patches = truth;

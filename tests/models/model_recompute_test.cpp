@@ -129,6 +129,35 @@ TEST_CASE("recompute: a GPT's step takes less memory", "[gpt][recompute]") {
   }
 }
 
+TEST_CASE("recompute: every other stack of blocks gets the option", "[recompute]") {
+  const Tensor ids = random_ids({2, 4}), x = randn({2, 4, 8}), images = randn({8, 3, 32, 32});
+  const models::Bert bert({.vocab = 11, .layers = 1, .dim = 8, .recompute = -1});
+  const models::Transformer transformer(
+      {.source_vocab = 11, .target_vocab = 11, .layers = 1, .dim = 8, .recompute = -1});
+  const models::ViT vit({.layers = 1, .dim = 8, .recompute = -1});
+  const models::CLIP clip(
+      {.image = {.classes = 0, .layers = 1, .dim = 8, .recompute = -1}, .vocab = 11});
+  const auto refuses = [](const std::function<void()>& call) {
+    CHECK(error_of(call) == "recompute: expected 0 or more layers at a time, got -1");
+  };
+  refuses([&] { bert({ids}); });
+  refuses([&] { transformer.encode(x, {}); });
+  refuses([&] { transformer.decode(x, x, {}); });
+  refuses([&] { vit(images); });
+  refuses([&] { clip.text_features({ids, Tensor()}); });
+  const auto peak = [&](int64_t recompute) {  // most of it for the decoder
+    const models::MAE model(
+        {.encoder = {.classes = 0, .layers = 1, .dim = 8, .recompute = recompute},
+         .decoder_layers = 8,
+         .decoder_dim = 64});
+    const int64_t before = memory_stats().live;
+    reset_peak_memory();
+    model(images, model.order(8, 1, 0)).loss.backward();
+    return static_cast<double>(memory_stats().peak - before);
+  };
+  CHECK(peak(1) < 0.7 * peak(0));
+}
+
 TEST_CASE("recompute: a model folder does not store it", "[gpt][recompute]") {
   const TemporaryFolder folder;
   const GPTConfig config{.vocab = 11, .layers = 2, .dim = 8, .recompute = 1};

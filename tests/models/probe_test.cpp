@@ -113,6 +113,9 @@ TEST_CASE("linear probe: reaches the minimum of its convex loss", "[probe]") {
       randn({4000, 1}) + (2.0 * labels.to(float32) - 1.0).reshape({4000, 1}), labels};
   const double bayes = mean((data.features.reshape({4000}) > 0).to(int64) == data.labels).item();
   CHECK(models::linear_probe(data, data) == Approx(bayes).margin(0.01));
+  const Tensor learnt = data.features.clone().requires_grad_();  // gradients do not flow to it
+  CHECK(models::linear_probe({learnt, labels}, {learnt, labels}) == Approx(bayes).margin(0.01));
+  CHECK_FALSE(learnt.grad().defined());
   const NoGrad no_grad;  // does not prevent training
   CHECK(models::linear_probe(data, data) == Approx(bayes).margin(0.01));
 }

@@ -105,6 +105,7 @@ TEST_CASE("SimCLR: a saved model loads unchanged, and bad input throws", "[simcl
   const NoGrad no_grad;
   const Tensor images = randn({3, 2, 6, 6});
   CHECK(model(images).shape() == Shape{3, 5});
+  CHECK(model.head.in.weight.shape() == Shape{7, 8});
   CHECK(golden::same(model(images), loaded(images)));
   CHECK_THROWS_WITH(model.loss(images.slice(0, 0, 1), images.slice(0, 0, 1)),
                     Contains("SimCLR: expected two images or more"));

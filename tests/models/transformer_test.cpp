@@ -158,6 +158,19 @@ TEST_CASE("Transformer: every option reaches the blocks of encoder and decoder",
   }
 }
 
+TEST_CASE("Transformer: an alignment is the mean over heads of the last block's cross-attention",
+          "[transformer]") {
+  manual_seed(6);
+  const models::Transformer model(small);
+  const Tensor source = randint(0, 11, {2, 5}), target = randint(0, 13, {2, 4});
+  const Tensor alignment = model.alignment(source, {}, target);
+  const AttentionTrace trace;
+  model(source, {}, target);
+  REQUIRE(trace.weights().size() == 6);  // two encoder blocks, two each in two decoder blocks
+  const Tensor heads = trace.weights()[5];
+  CHECK(difference(alignment, (heads.select(1, 0) + heads.select(1, 1)) / 2.0) < 1e-6);
+}
+
 TEST_CASE("Transformer: initial weights follow Xavier's bound, embeddings a normal distribution",
           "[transformer]") {
   manual_seed(1);
@@ -194,6 +207,7 @@ TEST_CASE("Transformer: a saved model loads unchanged, and bad arguments throw",
     config.tie = tie, config.shared_vocab = shared;
     TemporaryFolder folder;
     const models::Transformer model(config);
+    CHECK(model.head.bias.defined() == !tie);
     models::save_model(folder.path.string(), model);
     const auto loaded = models::load_model<models::Transformer>(folder.path.string());
     const Tensor source = randint(0, 11, {1, 4}), target = randint(0, 13, {1, 3});

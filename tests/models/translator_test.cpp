@@ -166,6 +166,22 @@ TEST_CASE("translators: a recurrent translator has the requested cells", "[trans
   }
 }
 
+TEST_CASE("translators: the first word of an LSTM with attention by dot products, by the formula",
+          "[translator]") {
+  manual_seed(6);
+  const EvalMode eval;
+  const RNNTranslator model(
+      {.source_vocab = 9, .target_vocab = 9, .cell = Recurrence::lstm, .score = nn::Score::dot});
+  const Tensor source = randint(0, 9, {2, 6}), target = randint(0, 9, {2, 1});
+  const auto [a, last] = model.encoder(model.source_embedding(source));
+  const Tensor first = tanh(model.bridge(cat({last.h[0], last.h[1]}, -1)));
+  const Tensor word = model.target_embedding(target).select(1, 0);
+  const Tensor context = matmul(softmax(matmul(first.unsqueeze(1), a.mT())), a).squeeze(1);
+  const Tensor h = model.cells[0](cat({word, context}, -1), {first, zeros({2, 128})}).h;
+  const Tensor y = model.head(tanh(model.readout(cat({h, context, word}, -1))));
+  CHECK(difference(model(source, {}, target).select(1, 0), y) < 1e-5);
+}
+
 TEST_CASE("translators: every parameter gets a gradient, padding gets none", "[translator]") {
   for_all_models([](const auto& model) {
     const models::PairBatch batch{randint(0, 11, {2, 6}), ints({6, 3}), randint(0, 13, {2, 4}),

@@ -47,6 +47,17 @@ TEST_CASE("ViT: dropout applies to the class token and patches, and in the block
   CHECK(golden::difference(y, (*model.head)(mean(model.ln_f(x).slice(1, 1), 1))) < 1e-5);
 }
 
+TEST_CASE("ViT: every option reaches the blocks, and norm_eps all norms", "[vit]") {
+  const models::ViT model(
+      {.image = 8, .layers = 3, .heads = 2, .dim = 8, .hidden = 12, .norm_eps = 0.5});
+  CHECK((model.ln_f.eps == 0.5 && model.blocks.size() == 3));
+  for (const nn::Block& block : model.blocks) {
+    CHECK(block.attn.heads == 2);
+    CHECK(block.mlp.fc.weight.shape() == Shape{12, 8});
+    for (const nn::Norm& norm : {block.ln1, block.ln2}) CHECK(norm.eps == 0.5);
+  }
+}
+
 TEST_CASE("ViT: 224 x 224 x 3 in patches of 16 makes 196 tokens and the class token", "[vit]") {
   const NoGrad no_grad;
   const models::ViTConfig config{

@@ -55,7 +55,10 @@ Tensor by_hand(const nn::MultiHeadAttention& a, const Tensor& x, const Tensor& m
     const Tensor steps_back = arange(q.size(1)).unsqueeze(1) - arange(k.size(1));
     if (a.causal) scores = masked_fill(scores, steps_back < 0, -INFINITY);
     if (a.window > 0) scores = masked_fill(scores, steps_back >= a.window, -INFINITY);
-    if (mask.defined()) scores = masked_fill(scores, !mask, -INFINITY);
+    if (mask.defined()) {
+      const Tensor own = mask.rank() == 4 ? mask.select(1, h) : mask;
+      scores = own.dtype() == boolean ? masked_fill(scores, !own, -INFINITY) : scores + own;
+    }
     outputs.push_back(matmul(softmax(scores), v));
   }
   const Tensor y = matmul(cat(outputs, -1), a.proj.weight.mT());
@@ -148,6 +151,75 @@ TEST_CASE("cross-attention: equals its formula with any sizes, masks and project
   }
 }
 
+TEST_CASE("multi-head attention: a mask for each head, bool or added, beside other options",
+          "[nn][attention]") {
+  manual_seed(8);
+  const std::vector<nn::MultiHeadAttentionOptions> all{
+      {.heads = 4, .kv_heads = 2},
+      {.heads = 4, .kv_heads = 2, .key_dim = 3, .value_dim = 5},
+      {.heads = 2, .key_dim = 3, .value_dim = 5, .causal = true, .window = 2, .qk_norm = true},
+      {.heads = 2, .key_dim = 4, .value_dim = 3, .rotary = 5, .bias = false, .qkv_bias = true}};
+  for (const nn::MultiHeadAttentionOptions& o : all) {
+    nn::MultiHeadAttention attention(8, o);
+    set_gains(attention);
+    attention.to(float64);
+    CHECK(attention.qkv.bias.defined());
+    CHECK(attention.proj.bias.defined() == o.bias);
+    // With `kept`, some tokens may attend to no token.
+    const Tensor x = randn({2, 5, 8}, float64), added = randn({2, o.heads, 5, 5}, float64),
+                 kept = rand({2, o.heads, 5, 5}) > 0.6;
+    check_same([&](auto& a, auto&) { return attention(a, kept); },
+               [&](auto& a, auto&) { return by_hand(attention, a, a, kept); }, x, added);
+    check_same([&](auto& a, auto& m) { return attention(a, m); },
+               [&](auto& a, auto& m) { return by_hand(attention, a, a, m); }, x, added);
+    if (o.causal || o.rotary > 0) continue;
+    check_same([&](auto& a, auto& m) { return attention.cross(a, a * 2.0, m); },
+               [&](auto& a, auto& m) { return by_hand(attention, a, a * 2.0, m); }, x, added);
+  }
+}
+
+TEST_CASE("the decoder block: every option reaches its parts, with and without a cache", "[nn]") {
+  manual_seed(9);
+  nn::BlockOptions o{.heads = 4, .kv_heads = 2, .head_dim = 6, .hidden = 20, .bias = false};
+  o.gated = o.qkv_bias = o.qk_norm = true, o.activation = Activation::silu;
+  o.norm_first = GENERATE(true, false), o.norm = nn::NormKind::rms, o.eps = 0.3;
+  o.rotary = 6, o.window = 3;
+  nn::DecoderBlock block(16, o);
+  block.to(float64);
+  block.initialise([](auto&, const Tensor& p) { p.copy_(randn(p.shape(), float64) * 0.5); });
+  for (const nn::MultiHeadAttention& a : {block.attn, block.cross}) {
+    CHECK((a.heads == 4 && a.kv_heads == 2 && a.key_dim == 6 && a.value_dim == 6));
+    CHECK((a.qkv.bias.defined() && !a.proj.bias.defined() && a.q_norm && a.q_norm->eps == 0.3));
+  }
+  CHECK((block.attn.causal && block.attn.window == 3 && block.attn.positions.defined()));
+  const auto residual = [&](const nn::Norm& norm, const Tensor& y, const auto& f) {
+    const auto rms = [&](const Tensor& t) {
+      return t / sqrt(mean(t * t, -1, keepdim) + 0.3) * norm.weight;
+    };
+    return o.norm_first ? y + f(rms(y)) : rms(y + f(y));
+  };
+  const Tensor x = randn({2, 6, 16}, float64), memory = randn({2, 4, 16}, float64);
+  const Tensor mask = nn::padding_mask(from_data<int64_t>({4, 2}, {2}), 2, 4);
+  const auto expected = [&](const Tensor& t, const Tensor& m) {
+    const Tensor h =
+        residual(block.ln1, t, [&](const Tensor& y) { return by_hand(block.attn, y, y); });
+    const Tensor g = residual(
+        block.ln2, h, [&](const Tensor& y) { return by_hand(block.cross, y, m, mask.squeeze(1)); });
+    return residual(block.ln3, g, [&](const Tensor& y) {
+      const Tensor all = matmul(y, block.mlp.fc.weight.mT());
+      return matmul(silu(all.slice(-1, 0, 20)) * all.slice(-1, 20), block.mlp.proj.weight.mT());
+    });
+  };
+  check_same([&](auto& t, auto& m) { return block(t, block.cross.keys_and_values(m), mask); },
+             expected, x, memory);
+  const NoGrad no_grad;
+  const nn::KeysAndValues prepared = block.cross.keys_and_values(memory);
+  nn::KeyValueCache cache = block.attn.make_cache(2, 6);
+  const Tensor start = block(x.slice(1, 0, 4), prepared, mask, &cache),
+               end = block(x.slice(1, 4), prepared, mask, &cache);
+  CHECK(difference(cat({start, end}, 1), expected(x, memory)) < 1e-12);
+}
+
 TEST_CASE("multi-head attention: dropout of weights and of the output, each its own",
           "[nn][attention]") {
   manual_seed(7);
@@ -223,8 +295,33 @@ TEST_CASE("multi-head attention: bad arguments throw", "[nn][attention]") {
   CHECK_THROWS_WITH(mixing.cross(x, x), Contains("cross-attention has no value_shortcut"));
   CHECK_THROWS_WITH(plain.cross(x, ones({1, 3, 6})), Contains("linear: expected x (..., 8)"));
   CHECK_THROWS_WITH(plain(ones({5, 8})), Contains("expected x (B, T, dim), got (5, 8)"));
+  CHECK_THROWS_WITH(plain.cross(x[0], x), Contains("expected x (B, T, dim), got (5, 8)"));
+  CHECK_THROWS_WITH(plain.cross(x, x[0]), Contains("expected memory (B, T, dim), got (5, 8)"));
   CHECK_THROWS_WITH(plain(x, ones({1, 5, 8})), Contains("a mask that broadcasts"));
   CHECK_THROWS_WITH(nn::padding_mask(ones({2}), 2, 3), Contains("expected lengths of int64"));
+}
+
+TEST_CASE("multi-head attention with qk_norm: empty batches and sequences", "[nn][attention]") {
+  const nn::MultiHeadAttention attention(8, {.heads = 2, .qk_norm = true});
+  for (const Shape& shape : {Shape{0, 5, 8}, Shape{2, 0, 8}})
+    CHECK(attention(zeros(shape)).shape() == shape);
+}
+
+TEST_CASE("the decoder block: a call that throws leaves the cache unchanged", "[nn]") {
+  manual_seed(10);
+  const NoGrad no_grad;
+  const nn::DecoderBlock block(4, {.heads = 2});
+  const Tensor x = randn({1, 2, 4});
+  const nn::KeysAndValues memory = block.cross.keys_and_values(randn({1, 3, 4})),
+                          two = block.cross.keys_and_values(randn({2, 3, 4}));
+  nn::KeyValueCache cache = block.attn.make_cache(1, 8);
+  block(x.slice(1, 0, 1), memory, {}, &cache);
+  const Tensor next = x.slice(1, 1);
+  CHECK_THROWS_AS(block(next, memory, ones({1, 1, 1, 7}).to(boolean), &cache), Error);
+  CHECK_THROWS_AS(block(next, two, {}, &cache), Error);
+  CHECK_THROWS_AS(block(next, {}, {}, &cache), Error);
+  CHECK(cache.length() == 1);
+  CHECK(difference(block(next, memory, {}, &cache), block(x, memory).slice(1, 1)) < 1e-5);
 }
 
 TEST_CASE("attention with one head: prepared keys, masks, bad arguments", "[nn][attention]") {
@@ -243,6 +340,9 @@ TEST_CASE("attention with one head: prepared keys, masks, bad arguments", "[nn][
     CHECK(sum(weights[1].slice(1, 2)).item() == 0);
     CHECK(difference(matmul(weights, v), output) < 1e-6);
     CHECK(difference(attention.attend(q, attention.prepare(k), v, mask).output, output) == 0);
+    const auto unseeing = attention(q, k, v, arange(3).unsqueeze(1) != 1);
+    CHECK(difference(unseeing.weights.select(1, 1), zeros({2, 6})) == 0);
+    CHECK(difference(unseeing.output.select(1, 1), zeros({2, 7})) == 0);
     const AttentionTrace trace;
     attention(q, k, v, mask);
     REQUIRE(trace.weights().size() == 1);
@@ -511,6 +611,7 @@ TEST_CASE("a key/value cache refuses calls that it cannot serve", "[nn]") {
   CHECK_THROWS_WITH(causal(x, cache), Contains("under NoGrad"));
   const NoGrad no_grad;
   CHECK_THROWS_WITH(both(x, cache), Contains("only causal attention"));
+  CHECK_THROWS_WITH(causal(x[0], cache), Contains("expected x (B, T, dim), got (2, 8)"));
   CHECK_THROWS_WITH(causal(ones({2, 2, 8}), cache),
                     Contains("KeyValueCache: expected keys of float32 (1, 2, 2, 4)"));
   CHECK_THROWS_WITH(nn::KeyValueCache(1, 2, 0, 4), Contains("KeyValueCache: expected sizes > 0"));

@@ -82,8 +82,10 @@ TEST_CASE("initialisers accept what is just valid, and refuse what is just not",
     CHECK_THROWS_WITH(init::kaiming_uniform(empty),
                       Contains("expected at least 2 axes, none empty"));
 
+  CHECK(max(abs(init::uniform(shape, -1.7e38, 1.7e38))).item() < INFINITY);
   CHECK(init::uniform(shape, 2, 2).to_vector<float>() == std::vector<float>(3, 2.0f));
-  for (const auto& [low, high] : {std::pair{2.0, 1.0}, {0.0, infinity}, {-1.5e308, 1.5e308}})
+  for (const auto& [low, high] :
+       {std::pair{2.0, 1.0}, {0.0, infinity}, {-1.5e308, 1.5e308}, {-3e38, 3e38}, {1e39, 1e39}})
     CHECK_THROWS_WITH(init::uniform(shape, low, high),
                       Contains("init::uniform: expected low <= high with a finite difference"));
 
@@ -111,6 +113,37 @@ TEST_CASE("initialisers accept what is just valid, and refuse what is just not",
 
   CHECK_THROWS_WITH(init::uniform_fan_in(shape, 0),
                     "init::uniform_fan_in: expected fan_in > 0, got 0");
+}
+
+TEST_CASE("trunc_normal: bounds far from the mean cut nothing off, however far", "[nn]") {
+  manual_seed(6);
+  const auto draw = [](double std, double low, double high) {
+    return nn::init::trunc_normal({20000}, 0, std, low, high) * (1 / std);
+  };
+  for (const Tensor& x : {draw(1, -1e30, 1e30), draw(1e-20, -2, 2), draw(1, -1e300, 1.5)}) {
+    CHECK(max(abs(x)).item() < 8);
+    CHECK(median(x).item() == Approx(0).margin(0.12));
+  }
+  CHECK(var(draw(1e-20, -2, 2), {}).item() == Approx(1).margin(0.05));
+  CHECK(max(draw(1, -1e300, 1.5)).item() <= 1.5);
+  CHECK(max(abs(nn::init::trunc_normal({100}, 0, 1e-310))).item() == 0);
+}
+
+TEST_CASE("initialisers for param() draw what the functions of their names draw", "[nn]") {
+  namespace init = nn::init;
+  const Shape shape{6, 5};
+  const auto drawn = [&](const nn::Initialiser& draw) {
+    manual_seed(5);
+    return draw(shape).to_vector<float>();
+  };
+  CHECK(drawn(init::uniform(-1, 3)) == drawn([](auto& s) { return init::uniform(s, -1, 3); }));
+  CHECK(drawn(init::kaiming_normal()) == drawn([](auto& s) { return init::kaiming_normal(s, 0); }));
+  CHECK(drawn(init::xavier_uniform()) == drawn([](auto& s) { return init::xavier_uniform(s, 1); }));
+  CHECK(drawn(init::xavier_normal()) == drawn([](auto& s) { return init::xavier_normal(s, 1); }));
+  const Tensor cut = init::trunc_normal({200, 300});  // from -2 to 2
+  CHECK(min(cut).item() == Approx(-2).margin(0.01));
+  CHECK(max(cut).item() == Approx(2).margin(0.01));
+  CHECK(var(cut, {}).item() == Approx(0.7737).margin(0.01));  // 1 - 4 phi(2) / (2 Phi(2) - 1)
 }
 
 TEST_CASE("a convolution before a ReLU: variance 2 / fan_in, no bias", "[nn]") {

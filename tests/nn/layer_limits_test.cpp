@@ -150,6 +150,17 @@ TEST_CASE("norms: eps may be 0 but not below", "[nn]") {
   CHECK_THROWS_WITH(nn::BatchNorm(1, {.eps = -1}), Contains("BatchNorm: expected eps >= 0"));
 }
 
+TEST_CASE("convolution layers: groups must divide inputs and outputs", "[nn]") {
+  for (const auto& [in, out, groups] :
+       {std::tuple{4, 3, 2}, {3, 4, 2}, {4, 4, 0}, {4, 4, -2}, {0, 4, 1}}) {
+    CAPTURE(in, out, groups);
+    const auto refused = Contains(": groups must divide the channels: in ");
+    CHECK_THROWS_WITH(nn::Conv1d(in, out, 3, {.groups = groups}), refused);
+    CHECK_THROWS_WITH(nn::Conv2d(in, out, 3, {.groups = groups}), refused);
+    CHECK_THROWS_WITH(nn::ConvTranspose2d(in, out, 3, {.groups = groups}), refused);
+  }
+}
+
 TEST_CASE("batch norm: a momentum of 0 keeps the first statistics, one of 1 the last", "[nn]") {
   const Tensor x = tensor({{3}, {5}});  // mean 4, unbiased variance 2
   const nn::BatchNorm first(1, {.momentum = 0}), last(1, {.momentum = 1});

@@ -268,7 +268,9 @@ TEST_CASE("the transformer block: computing only the first tokens gives the same
     CHECK_THROWS_WITH(nn::DecoderBlock(16, o),
                       "DecoderBlock: expected neither value_shortcut nor token_shift");
   }
-  const nn::Block normed(16, {.heads = 4, .qk_norm = true});
+  nn::BlockOptions all{.heads = 4, .kv_heads = 2, .head_dim = 6, .hidden = 20, .bias = false};
+  all.gated = all.qkv_bias = all.qk_norm = true, all.norm = nn::NormKind::rms, all.eps = 0.3;
+  const nn::Block normed(16, all);
   check_same([&](const Tensor& t) { return normed.first(3, t); },
              [&](const Tensor& t) { return normed(t).slice(1, 0, 3); }, x);
   CHECK_THROWS_WITH(nn::token_shift(ones({3, 4}), ones({4})),
@@ -285,8 +287,46 @@ TEST_CASE("token_shift: the previous token, and a cache's", "[nn]") {
   CHECK(difference(nn::token_shift(x.slice(1, 0, 2), weight, cache, 0), {0.5, 0, 1.5, 10}) == 0);
   CHECK(difference(nn::token_shift(x.slice(1, 0, 1), weight, cache, 1), {0.5, 0}) == 0);
   CHECK(difference(nn::token_shift(x.slice(1, 2), weight, cache, 0), {3, 20}) == 0);
+  for (const Tensor& other : {ones({1}), ones({3}), ones({2}, float64)})
+    CHECK_THROWS_WITH(nn::token_shift(full({1, 1, 2}, 9), other, cache, 0),
+                      Contains("token_shift: expected a weight of float32 (2,), got "));
+  CHECK_THROWS_WITH(nn::token_shift(x, weight, cache, 2),
+                    "KeyValueCache: expected sublayer 0 or 1, got 2");
+  CHECK(difference(nn::token_shift(x.slice(1, 2), weight, cache, 0), {4, 40}) == 0);
   cache.clear();
   CHECK(difference(nn::token_shift(x.slice(1, 2), weight, cache, 0), {2, 0}) == 0);
+}
+
+TEST_CASE("rows of several examples: masks, and token_shift within each example", "[nn]") {
+  const Tensor positions = tensor({{0, 1, 0}, {0, 0, 1}}, int64);
+  const Tensor mask = nn::same_example(zeros({2, 3, 2}), positions);
+  CHECK(mask.shape() == Shape{2, 1, 3, 3});
+  CHECK(difference(mask, {1, 1, 1, 1, 1, 1, 0, 0, 1,  // the last token starts an example
+                          1, 1, 1, 0, 1, 1, 0, 1, 1}) == 0);
+  const Tensor row = tensor({{{1, 10}, {2, 20}, {4, 40}}}), weight = tensor({0.5, 1});
+  CHECK(difference(nn::token_shift(cat({row, row}), weight, mask),
+                   {0.5, 0, 1.5, 10, 2, 0, 0.5, 0, 1, 0, 3, 20}) == 0);
+  CHECK_THROWS_WITH(nn::token_shift(row, weight, ones({1, 1, 3, 3})),
+                    "token_shift: expected a mask of bool (1, 1, 3, 3), got float32 (1, 1, 3, 3)");
+}
+
+TEST_CASE("two-dimensional convolution layers: every option and the bias", "[nn]") {
+  manual_seed(6);
+  const Tensor x = randn({2, 4, 9, 8});
+  const nn::Conv2d layer(4, 6, {3, 2},
+                         {.stride = {2, 1}, .padding = {1, 2}, .dilation = {2, 3}, .groups = 2});
+  // A dilated filter is a larger one with zeros between its elements.
+  check_same([&](const Tensor& t) { return layer(t); },
+             [&](const Tensor& t) {
+               const Tensor filters = zeros({6, 2, 5, 4});
+               filters.slice(2, 0, 5, 2).slice(3, 0, 4, 3).copy_(layer.weight.detach());
+               return conv2d(t, filters, {}, {.stride = {2, 1}, .padding = {1, 2}, .groups = 2}) +
+                      layer.bias.reshape({6, 1, 1});
+             },
+             x);
+  const nn::ConvTranspose2d transposed(4, 6, 3, {.groups = 2});
+  CHECK(difference(transposed(x), conv_transpose2d(x, transposed.weight, {}, {.groups = 2}) +
+                                      transposed.bias.reshape({6, 1, 1})) < 1e-5);
 }
 
 TEST_CASE("a block's call that throws leaves the cache unchanged", "[nn]") {

@@ -164,6 +164,14 @@ TEST_CASE("attention with one head: the parameters of each score", "[nn][attenti
   CHECK(additive.query->weight.shape() == Shape{7, 4});
   CHECK(additive.key->weight.shape() == Shape{7, 5});
   CHECK(additive.v.shape() == Shape{1, 7});
+  CHECK(nn::Attention(nn::Score::additive, 4, 5).v.shape() == Shape{1, 4});
+}
+
+TEST_CASE("RMS norms: 1e-6 is added by default, and there is no bias", "[nn]") {
+  CHECK(nn::RMSNorm(2)(full({2}, 1e-3))[0].item() == Approx(std::sqrt(0.5)));  // 1e-3 / sqrt(2e-6)
+  const nn::MultiHeadAttention attention(8, {.heads = 2, .qk_norm = true});
+  CHECK((attention.q_norm->eps == 1e-6 && attention.k_norm->eps == 1e-6));
+  CHECK(nn::Norm(nn::NormKind::rms, 3, 1e-6, /*bias=*/true).parameters().size() == 1);
 }
 
 TEST_CASE("dropout acts in training mode only", "[nn]") {

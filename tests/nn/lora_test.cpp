@@ -366,6 +366,35 @@ TEST_CASE("add_lora, merge_lora: refuse what they cannot do", "[lora]") {
   CHECK(names_of(tied).size() == 1);
 }
 
+TEST_CASE("add_lora: the limits of rank, alpha and dropout", "[lora]") {
+  const auto add = [](const nn::LoraOptions& options) {
+    nn::Linear layer(8, 9);
+    nn::add_lora(layer, options);
+  };
+  CHECK_NOTHROW(add({.rank = 8}));
+  CHECK_THROWS_WITH(add({.rank = 9}), Contains("rank 9 is above the sizes of"));
+  for (const double scale : {1e-30, 1e30}) CHECK_NOTHROW(add({.rank = 1, .alpha = scale}));
+  for (const double scale : {0.99e-30, 1.01e30})
+    CHECK_THROWS_WITH(add({.rank = 1, .alpha = scale}),
+                      Contains("alpha / rank from 1e-30 to 1e30"));
+  CHECK_NOTHROW(add({.dropout = 0.999999}));
+  CHECK_THROWS_WITH(add({.dropout = 0.9999991}), Contains("a dropout from 0 to 0.999999"));
+}
+
+TEST_CASE("add_lora: freezes earlier updates; a compressed model keeps updates in float32",
+          "[lora]") {
+  Net net;
+  nn::add_lora(net, {.rank = 1, .layers = {"first"}});
+  nn::add_lora(net, {.rank = 2, .layers = {"second"}});
+  net.to(bfloat16);
+  CHECK(net.second.weight.dtype() == bfloat16);
+  for (const auto& [name, update] : nn::lora_updates(net))
+    for (const Tensor& p : {update.a, update.b}) {
+      CHECK(p.dtype() == float32);
+      CHECK(p.requires_grad() == (name == "second"));
+    }
+}
+
 TEST_CASE("merge_lora: a layer's own parameter keeps its place, whatever its name", "[lora]") {
   struct Gated : nn::Module {
     Tensor weight = param("weight", {2, 3}, 1), gate = param("lora_gate", {2}, 1);
@@ -383,6 +412,28 @@ TEST_CASE("merge_lora: a layer's own parameter keeps its place, whatever its nam
   CHECK(names(nn::merged_state_dict(layer)) == before);
   nn::merge_lora(layer);
   CHECK(names(layer.state_dict()) == before);
+}
+
+TEST_CASE("merge_lora: a layer of the user's own, whose matrix has another name", "[lora]") {
+  struct Mine : nn::Module {
+    const Tensor w;
+    Mine() : w(param("w", {4, 3}, nn::init::kaiming_uniform())) { adaptable(w), hidden_weight(w); }
+    Tensor operator()(const Tensor& x) const {
+      return lora_update() ? (*lora_update())(x, w, {}) : linear(x, w);
+    }
+  };
+  manual_seed(7);
+  Mine layer;
+  nn::add_lora(layer, {.rank = 2});
+  draw_updates(layer);
+  const Tensor x = randn({5, 3}), adapted = layer(x).detach();
+  const NamedTensors merged = nn::merged_state_dict(layer);
+  REQUIRE(merged.size() == 1);
+  CHECK(merged[0].first == "w");
+  CHECK(distance(linear(x, merged[0].second), adapted) < 1e-5);
+  nn::merge_lora(layer);
+  CHECK(same_bits(layer.w.detach(), merged[0].second));
+  CHECK(distance(layer(x), adapted) < 1e-5);
 }
 
 TEST_CASE("add_lora_updates: finished updates of different ranks", "[lora]") {

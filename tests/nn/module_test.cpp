@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <thread>
 
 #include "gradus/core/core.h"
 #include "gradus/core/ops/compression.h"
@@ -169,6 +170,67 @@ TEST_CASE("a module refuses bad names, parameters and buffers", "[nn]") {
   CHECK_THROWS_WITH(Empty(), message);
 }
 
+TEST_CASE("a module copies expanded buffers, so that it can load its own state", "[nn]") {
+  struct Net : nn::Module {
+    nn::Linear linear;
+    const Tensor mask, turned;
+    explicit Net(const Tensor& shared)
+        : linear(child("linear", nn::Linear(2, 2))),
+          mask(buffer("mask", ones({1, 3}).expand({2, 3}))),
+          turned(buffer("turned", shared.mT())) {}
+  };
+  const Tensor shared = zeros({3, 2});
+  Net net(shared);
+  net.load_state_dict(net.state_dict());
+  net.load_state_dict({{"linear.weight", full({2, 2}, 7)},
+                       {"linear.bias", full({2}, 7)},
+                       {"mask", full({2, 3}, 5)},
+                       {"turned", full({2, 3}, 4)}});
+  CHECK(values(net.linear.weight) == Values(4, 7));
+  CHECK(values(net.mask) == Values(6, 5));
+  CHECK(values(shared) == Values(6, 4));  // other views still share their memory
+}
+
+TEST_CASE("a refused parameter is unchanged", "[nn]") {
+  struct Net : nn::Module {
+    explicit Net(const Tensor& value) { param("w", ones({1})), param("w", value); }
+  };
+  struct Wide : nn::Module {
+    explicit Wide(const Tensor& value) { param("w", value); }
+  };
+  const Tensor value = ones({1}), wide = value.expand({2}), weight = ones({2, 3});
+  CHECK_THROWS_WITH(Net(value), "module: the name 'w' is taken by 'w'");
+  CHECK_THROWS_WITH(Wide(wide),
+                    "module: parameter 'w' must be a floating-point leaf tensor, not expanded");
+  for (const Tensor& bias : {wide, ones({2}).requires_grad_() * 2})
+    CHECK_THROWS_WITH(nn::Linear(weight, bias), "Linear: the bias must be a leaf, not expanded");
+  CHECK_THROWS_WITH(nn::Linear(weight, ones({3})), Contains("Linear: expected bias"));
+  for (const Tensor& x : {value, wide, weight}) CHECK_FALSE(x.requires_grad());
+}
+
+TEST_CASE("a module refuses marks of a weight's rows and of a matrix for LoRA that are wrong",
+          "[nn]") {
+  CHECK_NOTHROW(nn::Linear(4, 4, {.rows = {3, 1}}));
+  CHECK_THROWS_WITH(nn::Linear(4, 4, {.rows = {3, 3}}),
+                    "module: hidden_weight: expected rows that add up to 4, got 6");
+  CHECK_THROWS_AS(nn::Linear(4, 4, {.rows = {INT64_MAX, INT64_MAX}}), Error);
+  struct Net : nn::Module {
+    Net(const Shape& first, bool own) {
+      const Tensor a = param("a", ones(first)), b = param("b", ones({2, 2}));
+      adaptable(own ? a : b);
+    }
+  };
+  struct Empty : nn::Module {
+    Empty() { adaptable(ones({2, 2})); }
+  };
+  const char* const message =
+      "module: adaptable: expected the first parameter of this layer, a matrix";
+  CHECK_NOTHROW(Net({2, 2}, true));
+  CHECK_THROWS_WITH(Net({2}, true), message);
+  CHECK_THROWS_WITH(Net({2, 2}, false), message);
+  CHECK_THROWS_WITH(Empty(), message);
+}
+
 TEST_CASE("a module's gradients are cleared by zero_grad", "[nn]") {
   nn::Linear layer(3, 2);
   sum(layer(ones({4, 3}))).backward();
@@ -268,6 +330,20 @@ TEST_CASE("a layer created while a folder is loaded draws no random numbers", "[
   CHECK(layer.bias.to_vector<float>() == std::vector<float>(2, 3.0f));
 }
 
+TEST_CASE("loading: a nested scope counts on its own, and other threads draw weights", "[nn]") {
+  const internal::Loading outer(4);
+  {
+    const internal::Loading inner(3);
+    CHECK_THROWS_WITH(nn::LayerNorm(2), Contains("'bias': (2,) exceeds the 1 elements left"));
+  }
+  CHECK_NOTHROW(nn::LayerNorm(2));
+  CHECK_THROWS_WITH(nn::LayerNorm(1), Contains("exceeds the 0 elements left"));
+  const internal::Loading plenty(8);
+  double largest = 0;
+  std::thread([&] { largest = max(abs(nn::Linear(3, 2).weight)).item(); }).join();
+  CHECK(largest > 0);
+}
+
 TEST_CASE("a parameter has the requested shape", "[nn]") {
   struct Square : nn::Module {
     explicit Square(int64_t n) {
@@ -313,6 +389,26 @@ TEST_CASE("to() compresses what only linear layers and embeddings read", "[nn][c
   net.to(float32);
   CHECK(golden::same(net.head.weight, words));
   CHECK(net.num_parameters() == Net().num_parameters());
+}
+
+TEST_CASE("to() and hidden_matrices() heed a weight's registration without marks", "[nn]") {
+  struct Net : nn::Module {
+    const Tensor ids;
+    nn::Linear linear;
+    const Tensor again;
+    Net()
+        : ids(buffer("ids", arange(3))),
+          linear(child("linear", nn::Linear(32, 8))),
+          again(param("again", linear.weight)) {}
+  };
+  Net net;
+  CHECK(net.linear.hidden_matrices().size() == 1);
+  CHECK(net.hidden_matrices().empty());
+  net.to(int8);
+  CHECK((net.linear.weight.dtype() == float32 && net.again.requires_grad()));
+  net.to(float64);
+  CHECK(net.linear.weight.dtype() == float64);
+  CHECK(net.ids.dtype() == int64);  // a buffer of integers stays one
 }
 
 TEST_CASE("requires_grad_() refuses a compressed parameter, with nothing changed", "[nn]") {

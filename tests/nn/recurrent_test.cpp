@@ -266,6 +266,35 @@ TEST_CASE("a cell applied step by step equals its layer", "[recurrent]") {
     CHECK(difference(cell.parameters()[i].grad(), layer.parameters()[i].grad()) < 1e-5);
 }
 
+TEST_CASE("recurrent layers and cells: without h or without c, an LSTM starts at 0",
+          "[recurrent]") {
+  manual_seed(6);
+  const nn::LSTM lstm(3, 4, {.layers = 2, .bidirectional = true});
+  const nn::LSTMCell cell(3, 4);
+  const Tensor x = randn({2, 5, 3}), given = randn({4, 2, 4}), zero = zeros({4, 2, 4});
+  const Tensor step = x.select(1, 0);
+  const auto check_states = [&](const RecurrentState& partial, const RecurrentState& whole) {
+    const RecurrentOutput a = lstm(x, partial), b = lstm(x, whole);
+    CHECK(difference(a.output, b.output) < 1e-6);
+    const auto first = [](const Tensor& t) { return t.defined() ? t[0] : t; };
+    const RecurrentState next = cell(step, {first(partial.h), first(partial.c)});
+    CHECK(difference(next.c, cell(step, {whole.h[0], whole.c[0]}).c) < 1e-6);
+  };
+  check_states({given, {}}, {given, zero});
+  check_states({{}, given}, {zero, given});
+}
+
+TEST_CASE("recurrent layers and cells: one hidden matrix per gate", "[recurrent]") {
+  const auto check_rows = [](const nn::Module& module, size_t gates) {
+    CHECK(module.hidden_matrices().size() == 2);
+    for (const StackedMatrices& matrices : module.hidden_matrices())
+      CHECK(matrices.rows == std::vector<int64_t>(gates, 5));
+  };
+  check_rows(nn::RNN(3, 5), 1), check_rows(nn::RNNCell(3, 5), 1);
+  check_rows(nn::GRU(3, 5), 3), check_rows(nn::GRUCell(3, 5), 3);
+  check_rows(nn::LSTM(3, 5), 4), check_rows(nn::LSTMCell(3, 5), 4);
+}
+
 TEST_CASE("recurrent layers: parameters and dropout", "[recurrent]") {
   const nn::LSTM lstm(3, 4, {.layers = 2, .bidirectional = true});
   std::vector<std::string> names;
@@ -329,7 +358,9 @@ TEST_CASE("recurrent layers refuse bad inputs and options", "[recurrent]") {
                     Contains("expected lengths from 1 to 5, got 0"));
   CHECK_THROWS_WITH(gru(x, {ones({2, 2, 4}), ones({2, 2, 4})}),
                     Contains("only LSTM has a state c"));
-  CHECK_THROWS_WITH(nn::RNN(3, 4, {.layers = 0}), Contains("RNN: expected layers > 0, got 0"));
+  for (const int64_t layers : {int64_t{0}, int64_t{1} << 62})
+    CHECK_THROWS_WITH(nn::RNN(3, 4, {.layers = layers, .bidirectional = true}),
+                      "RNN: expected layers from 1 to 1048576, got " + std::to_string(layers));
   CHECK_THROWS_WITH(nn::RNN(3, 0), Contains("RNN: expected sizes > 0, got input 3, hidden 0"));
   CHECK_THROWS_WITH(nn::RNN(3, 4, {.nonlinearity = Activation::gelu}),
                     Contains("RNN: expected nonlinearity tanh or, for RNN, relu, got gelu"));
@@ -337,6 +368,7 @@ TEST_CASE("recurrent layers refuse bad inputs and options", "[recurrent]") {
                     Contains("GRU: expected nonlinearity tanh or, for RNN, relu, got relu"));
   const nn::LSTMCell cell(3, 4);
   CHECK_THROWS_WITH(cell(ones({2, 5})), Contains("linear: expected x (..., 3)"));
+  CHECK_THROWS_WITH(cell(ones({2, 5, 3})), "LSTM: expected x (B, 3), got (2, 5, 3)");
   CHECK_THROWS_WITH(
       cell(ones({2, 3}), {ones({3, 4}), {}}),
       Contains("lstm_cell: expected h_gates of float32 (2, 16), got float32 (3, 16)"));

@@ -13,8 +13,9 @@ using namespace gradus::core;
 
 inline constexpr double inf = std::numeric_limits<double>::infinity();
 
-/// Returns the scores (..., Tq, Tk) with -infinity where `causal`, `window` or a bool mask in the
-/// options hides a key from a query, plus the options' floating mask, if any.
+/// Returns the scores (..., Tq, Tk) after masking. If `causal`, `window` or a bool mask in the
+/// options hides a key from a query, the score of this pair becomes -infinity. If the options
+/// contain a floating mask, it is added to the scores.
 inline Tensor masked(Tensor scores, const AttentionOptions& o) {
   const int64_t Tq = scores.size(-2), Tk = scores.size(-1);
   if (o.causal) {
@@ -27,8 +28,8 @@ inline Tensor masked(Tensor scores, const AttentionOptions& o) {
   return scores + o.mask.to(scores.dtype());
 }
 
-/// Returns softmax(scale q k^T + mask) v, computed from basic ops. `key` determines the dropout of
-/// the weights.
+/// Returns softmax(scale q k^T + mask) v, computed from basic ops. `key` determines which attention
+/// weights dropout zeroes.
 inline Tensor formula(const Tensor& q, const Tensor& k, const Tensor& v,
                       const AttentionOptions& o = {}, RandomKey key = {}) {
   const int64_t group = q.size(-3) / k.size(-3);
@@ -54,8 +55,8 @@ inline std::vector<Tensor> operands(const Sizes& s, Dtype dtype) {
           randn({s.batch, s.kv_heads, s.keys, s.value_dim}, dtype)};
 }
 
-/// Returns the largest difference() (compare.h) between the outputs and gradients of
-/// scaled_dot_product_attention and those of formula().
+/// Returns the largest difference() (compare.h) between scaled_dot_product_attention and formula(),
+/// in outputs and gradients, on random q, k and v of these sizes.
 inline double fused_difference(const Sizes& sizes, const AttentionOptions& options, Dtype dtype) {
   constexpr uint64_t seed = 3;
   return difference(
@@ -69,8 +70,9 @@ inline double fused_difference(const Sizes& sizes, const AttentionOptions& optio
       operands(sizes, dtype));
 }
 
-/// Returns a random mask that hides each key with probability 0.3. If there are several queries,
-/// the first sees no key, and the second sees all keys.
+/// Returns a random bool mask (..., queries, keys) that hides each key from each query with
+/// probability 0.3. If there are several queries, the first attends to no key and the second to all
+/// keys. A shape of rank 1 is (keys).
 inline Tensor bool_mask(const Shape& shape) {
   manual_seed(5);
   Tensor mask = gt(rand(shape), 0.3);

@@ -1,7 +1,7 @@
 #pragma once
-// The checks that the ops must pass. A check that fails throws an Error that tells what differs.
-// Each check takes a row of the op table, and `inputs` drawn from one of the row's samples:
-// contiguous tensors of float64, int64 or bool.
+// The checks that the ops must pass. A check throws Error if it fails; the message tells what
+// differs. A check takes a row of the op table, and `inputs` drawn from one of the row's samples.
+// The inputs are contiguous tensors of float64, int64 or bool.
 
 #include "tests/ops/op_table.h"
 
@@ -15,8 +15,8 @@ double relative_distance(const Tensor& a, const Tensor& b);
 /// Returns random inputs for the sample, drawn from the thread's generator.
 Tensors draw(const Sample& sample);
 
-/// Compares gradients, and gradients of gradients, with central differences. Does so for row.f and
-/// for a random weighted sum of its outputs.
+/// Compares the first and second derivatives of row.f with central differences. Does the same for a
+/// sum of all elements of row.f's outputs, each multiplied by a random constant.
 void check_gradients(const OpRow& row, const Tensors& inputs);
 
 /// Checks that row.f and row.composed have equal outputs and gradients, to a relative tolerance of
@@ -57,8 +57,7 @@ void check_live_bytes(const OpRow& row, const Tensors& inputs);
 /// Checks that one thread and two threads give equal results, in float32 and float64.
 void check_threads(const OpRow& row, const Tensors& inputs);
 
-/// Checks that the outputs of row.f do not require grad. Meant for rows that are not
-/// `differentiable`.
+/// Checks that the outputs of row.f do not require grad. For rows with `differentiable` = false.
 void check_no_gradient(const OpRow& row, const Tensors& inputs);
 
 /// Returns the names of the nodes in the graph of `outputs`.

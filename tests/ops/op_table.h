@@ -33,13 +33,13 @@ struct BadCall {
 };
 
 struct OpRow {
-  /// The name of the node that the op records or, if the op is composed of other ops, the name of
-  /// the function.
+  /// The name of the op's node in the autograd graph. An op that is composed of other ops has no
+  /// node of its own; its name is that of the C++ function.
   std::string name;
   std::string variant = "";  ///< distinguishes rows of the same op with different options
   TensorFunction f;
   std::vector<Sample> samples;     ///< small inputs, since each element's gradient is checked
-  std::vector<Sample> large = {};  ///< inputs so large that loops run in several chunks
+  std::vector<Sample> large = {};  ///< inputs large enough to split parallel loops
   TensorFunction composed = {};    ///< the same function, composed of simpler ops
   std::vector<BadCall> bad = {};   ///< calls that must throw
   bool differentiable = true;
@@ -73,7 +73,8 @@ const std::vector<OpRow>& op_table();
 
 Input normal(const Shape& shape);
 Input uniform(const Shape& shape, double low, double high);
-/// Returns an input of normal values. A value within 0.1 of one of `kinks` is increased by 0.25.
+/// Returns an input of normally distributed values. Adds 0.25 to values within 0.1 of one of
+/// `kinks`, the points where the op is not differentiable.
 Input away_from(const Shape& shape, std::vector<double> kinks);
 /// Returns an input of values at least 0.3 apart, for ops that depend on the order of the values.
 Input distinct(const Shape& shape);
@@ -98,7 +99,7 @@ std::vector<Sample> two_inputs(const Draw& first, const Draw& second);
 std::vector<Sample> one_large(const Draw& draw);
 std::vector<Sample> two_large(const Draw& first, const Draw& second);
 
-/// Convert a function of one or two tensors to the `f` of a row.
+/// of_one() and of_two() convert a function of one or two tensors to the type of OpRow::f.
 template <class F>
 TensorFunction of_one(F f) {
   return [f](const Tensors& x) { return Tensors{f(x[0])}; };

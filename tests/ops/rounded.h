@@ -1,6 +1,6 @@
 #pragma once
-// Rounds tensors as matrix products in bfloat16 round their operands. Tests compute with the
-// rounded values in float64 and compare the results with those of the products.
+// Rounds tensors like the operands of matrix products in bfloat16. Tests multiply the rounded
+// values in float64 to get the expected results of such products.
 
 #include "gradus/gradus.h"
 

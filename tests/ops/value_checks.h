@@ -10,7 +10,8 @@
 
 namespace gradus::testing {
 
-/// Checks that shapes are equal and values agree to a relative `tolerance`. NaN equals NaN.
+/// Checks that `got` has the given shape and, in row-major order, the expected elements. Each
+/// element may have a relative error of `tolerance`. NaN equals NaN.
 inline void check_values(const Tensor& got, const Shape& shape, const std::vector<double>& expected,
                          double tolerance = 1e-9) {
   CHECK(got.shape() == shape);

@@ -184,6 +184,13 @@ TEST_CASE("train_gpt on conversations: refuses damaged ones by line, and flags o
   CHECK_THAT(message(""), Contains("bad.jsonl"));
   CHECK_THAT(run("train_gpt", bench.flags + " --on-disk --steps 1" + bench.out("disk")).output,
              Contains("--on-disk"));
+  write_file_atomically(bench / "text.txt", good);
+  const Result mixed = run("train_gpt", bench.flags + " --data '" + (bench / "text.txt") + "'" +
+                                            " --steps 1" + bench.out("mixed"));
+  CHECK(mixed.status == 1);
+  CHECK_THAT(mixed.output, Contains("--val-data: expected a text, as --data is, got the "
+                                    "conversations " +
+                                    (bench / "chat.jsonl")));
   const Result words =
       run("train_gpt", bench.flags + " --tokenizer word --steps 1" + bench.out("words"));
   CHECK(words.status == 1);

@@ -560,6 +560,8 @@ TEST_CASE("the log of losses: knows the best even without its row, and checks it
     write_file_atomically(path, bad);
     CHECK_THROWS_WITH(read.read_up_to(4), Contains("loss.csv: line 1 is not its header; remove"));
   }
+  write_file_atomically(path, "step,train_loss,val_loss\n0,2,2.1,\n");
+  CHECK_THROWS_WITH(read.read_up_to(4), Contains("loss.csv: line 2 is not a row of losses"));
   write_file_atomically(path, "step,train_loss,val_loss\n");
   read.read_up_to(4);
   CHECK(!read.best());

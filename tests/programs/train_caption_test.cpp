@@ -103,6 +103,8 @@ TEST_CASE("captions: augmentation that makes them untrue is refused, and nothing
               "--flip: expected 0, captions name left and right, got 0.5"},
              {"--data shapes:20 --grey 0.1", "--grey: expected 0, captions name colours, got 0.1"},
              {"--data shapes:20 --rotate 16", "--rotate: expected at most 15 degrees"},
+             {"--data shapes:20 --shear 80", "--shear: expected at most 30 degrees"},
+             {"--data shapes:20 --crop-scale 0.02", "--crop-scale: expected 0 or at least 0.8"},
              {"--data shapes:20 --context 5", "--context 5: the longest caption has 9 tokens"},
              {"--vocab 3", "--vocab"}})
       refused(program, flags + bench.out(), why);
@@ -168,6 +170,10 @@ TEST_CASE("captions: the options at the limits of what keeps them true and fits"
   CHECK_NOTHROW(Captions({.augment = {.rotate = 15}}));
   CHECK_THROWS_WITH(Captions({.augment = {.rotate = 15.5}}),
                     Contains("expected at most 15 degrees"));
+  CHECK_NOTHROW(Captions({.augment = {.crop_scale = 0.8, .shear = 30}}));
+  CHECK_THROWS_WITH(Captions({.augment = {.shear = 30.5}}),
+                    Contains("expected at most 30 degrees"));
+  CHECK_THROWS_WITH(Captions({.augment = {.crop_scale = 0.79}}), Contains("at least 0.8"));
   const Captions task;
   const models::CaptionerConfig fits = task.with_words(models::CaptionerConfig{.context = 10});
   CHECK(fits.vocab == 22);  // the words of all captions, and four special tokens

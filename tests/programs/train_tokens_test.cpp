@@ -89,6 +89,24 @@ TEST_CASE("train_gpt: words and byte pairs, in memory and on disk, resumed and a
              Contains("the data differs from that of the run") || Contains("is not among"));
 }
 
+TEST_CASE("train_gpt: a refused --resume leaves the run's token files as they are") {
+  const std::string text = mixed_text();
+  const Bench bench(text);
+  REQUIRE(run("train_gpt", bench.flags + constant + " --on-disk --steps 1" + bench.out()).status ==
+          0);
+  const std::string tokens = bench.file("out/text.tokens");
+  const size_t line = text.find('\n') + 1;
+  write_file_atomically(bench / "other.txt", text.substr(line) + text.substr(0, line));
+  const std::string other = " --data '" + (bench / "other.txt") + "'";
+  const Result refused = run("train_gpt", "--resume --steps 2" + other + bench.out());
+  INFO(refused.output);
+  CHECK(refused.status == 1);
+  CHECK_THAT(refused.output, Contains("the data differs from that of the run"));
+  CHECK(bench.file("out/text.tokens") == tokens);
+  CHECK(run("train_gpt", "--resume --steps 2" + bench.out()).status == 0);
+  CHECK(bench.file("out/text.tokens") == tokens);
+}
+
 TEST_CASE("train_gpt: --eval-only on disk leaves no trace") {
   const Bench bench(mixed_text());
   const std::string flags = bench.flags + constant + " --on-disk --steps 2 --tokenizer bpe";
@@ -335,7 +353,10 @@ TEST_CASE("train_gpt: errors in a text or a tokenizer name the file") {
               "too few to");
   }
   refused("--on-disk", "--on-disk: expected one file");
-  refused("--on-disk --data /nowhere", "/nowhere");
+  refused("--on-disk --data /nowhere", "--on-disk: /nowhere: no such file");
+  const std::string too_long(300, 'x');
+  refused("--on-disk --data " + too_long, "--on-disk: " + too_long + ": no such file");
+  refused(data + " --tokenizer " + too_long, "expected char, word, bpe or a folder");
   refused(data + " --tokenizer bpe --vocab 255", "256");
   refused(data + " --tokenizer letters", "char, word, bpe");
   refused(data + " --vocab 300", "--vocab has no effect with --tokenizer char");
@@ -480,11 +501,11 @@ TEST_CASE("token files are reused if made from the same text and tokenizer", "[s
   const TemporaryFolder folder;
   const std::string path = folder / "text.txt";
   const std::string tokens = folder / "run/train.tokens";
-  const auto make = [&](const std::string& text, bool read_only = false) {
+  const auto make = [&](const std::string& text, TokenFiles files = TokenFiles::replace) {
     write_file_atomically(path, text);
     const CorpusOptions of_words{
         .data = path, .val_data = "", .tokenizer = {"word", 300}, .on_disk = true};
-    const Corpus corpus(of_words, "", folder / "run", 16, read_only);
+    const Corpus corpus(of_words, "", folder / "run", 16, files);
     return corpus.random_batch(models::Split::train, 200, 1, 2, 3).targets.to_vector<int64_t>();
   };
   const std::string text = mixed_text(), head = "other words ";
@@ -495,8 +516,15 @@ TEST_CASE("token files are reused if made from the same text and tokenizer", "[s
   fs::last_write_time(tokens, old);
   CHECK(make(text) == ids);
   CHECK(fs::last_write_time(tokens) == old);
-  const auto its = make(another, true);
+  const auto its = make(another, TokenFiles::read_only);
   CHECK(its != ids);
+  CHECK(read_file(tokens) == file);
+  CHECK(make(another, TokenFiles::keep) == its);
+  CHECK(read_file(tokens) == file);
+  fs::remove(tokens);
+  make(text, TokenFiles::read_only);
+  CHECK(!fs::exists(tokens));
+  CHECK(make(text, TokenFiles::keep) == ids);
   CHECK(read_file(tokens) == file);
   CHECK(make(another) == its);
   CHECK(read_file(tokens) != file);

@@ -181,6 +181,8 @@ TEST_CASE("train_translator: flags that have no effect are refused") {
            {"--skip-bad", "--skip-bad has no effect without --pairs"},
            {"--data reversal --pairs a.tsv", "--data has no effect with --pairs"},
            {"--count 77 --pairs a.tsv", "--count has no effect with --pairs"},
+           {"--data denoise --context 3",
+            "--context: expected at least 4 with --data denoise, got 3"},
            {"--vocab 300", "--vocab has no effect with --tokenizer char"}}) {
     const Result result = train(flags + bench.out("wrong"));
     INFO(result.output);
@@ -214,6 +216,9 @@ TEST_CASE("train_translator: denoising, then --init-from for pairs with its toke
   CHECK_THAT(first.output, Contains("54 lines train, 6 other ones validate") &&
                                Contains("left out: 60 that repeat another") && Contains("[X0]"));
   CHECK_THAT(line_of(first.output, "final: "), Contains(" exact "));
+  CHECK(train("--data denoise --heads 2 --steps 1 --context 4" + of_text + small_model +
+              bench.out("short"))
+            .status == 0);
   const Result resumed =
       train("--resume --steps 4" + of_text + bench.out("first"));  // the text may have moved
   CHECK_THAT(resumed.output, Contains("final: step 4"));

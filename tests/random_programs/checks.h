@@ -11,7 +11,7 @@ namespace gradus::programs {
 struct Check {
   std::string name;
   void (*run)(const Program& program);
-  double share = 1;  ///< fraction of the programs that it runs on; ignored for `split` programs
+  double share = 1;  ///< fraction of programs to check; ignored if Program::split is true
 };
 
 const std::vector<Check>& all_checks();
@@ -19,12 +19,13 @@ const std::vector<Check>& all_checks();
 /// Runs a check on a program. Returns the message of the failure, or "" if the program passes.
 std::string failure_of(const Check& check, const Program& program);
 
-/// Runs the checks that the program's seed selects, or only the check named "threads" if the
-/// program is `split`. Returns the first check that fails and sets `message`, or returns null.
+/// Runs the checks that the program's seed selects. If program.split is true, runs only the check
+/// named "threads". Returns the first check that fails and stores the error in `message`. Returns
+/// null if all checks pass.
 const Check* failing_check(const Program& program, std::string& message);
 
-/// Returns a reference to the counter of derivatives that central differences could not measure
-/// accurately.
+/// Returns a global counter: the number of derivatives that were not checked because central
+/// differences were too inaccurate there.
 int64_t& unmeasured();
 
 }  // namespace gradus::programs

@@ -5,13 +5,14 @@
 
 namespace gradus::programs {
 
-/// Returns the random program of this seed, with at most 60 ops. Its values are finite and of
-/// moderate size, and no input of an op is close to a point where the op is not smooth. A step that
-/// would violate this is discarded, and another one is drawn.
+/// Returns the random program that `seed` determines, with at most 60 ops. Its floating values lie
+/// in [-50, 50], or in [-1000, 1000] if Program::split is true. No input of an op is close to a
+/// point where the op is not smooth. If a step would violate these conditions, another one is drawn
+/// instead.
 Program generate(uint64_t seed);
 
-/// How often generate() added an op to a program (kept), discarded it because its arguments or
-/// values did not fit (unfit), or caught an Error from it (refused).
+/// Counts what happened when generate() drew an op. kept: the op was added to a program. unfit: its
+/// arguments or values broke generate()'s conditions. refused: it threw an Error.
 struct Drawn {
   int64_t kept = 0, unfit = 0, refused = 0;
   std::string message;  ///< message of the last Error

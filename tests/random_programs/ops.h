@@ -1,6 +1,6 @@
 #pragma once
-// The ops of random programs. Each entry tells how to choose the op's arguments among the values of
-// a program, how to call the op, and which rows of the op table it corresponds to.
+// The ops of random programs. An Op tells how to choose arguments for the op, how to call it, and
+// which rows of the table in op_table.h test the same op.
 
 #include <functional>
 
@@ -13,13 +13,14 @@ namespace gradus::programs {
 /// 0.98. nonzero: more than 0.01 from 0. distinct: elements more than 0.01 apart.
 enum class Domain { any, positive, unit, nonzero, distinct };
 
-/// The sizes of new axes. If a shape has too many elements, Picker::shape() halves all its axes,
-/// rounding up, until few enough are left.
+/// The sizes of random axes. If a random shape has more than 140,000 elements, Picker::shape()
+/// repeatedly halves all its axes, rounding up, until it is small enough.
 enum class Sizes {
   small,  ///< at most 4
   mixed,  ///< a quarter of them from 30 to 90, the others at most 4
-  /// Half of them from 100 to 400, the others at most 4. As soon as an argument of the op has an
-  /// axis of 100 or more, all are at most 4. For programs that are `split`.
+  /// For programs whose Program::split is true. Until an argument of the op has an axis of 100 or
+  /// more, half of the sizes are from 100 to 400 and the others at most 4. Afterwards all are at
+  /// most 4.
   split
 };
 
@@ -28,11 +29,11 @@ class Picker {
  public:
   Picker(Random& random, Program& program, std::vector<Tensors>& values, Sizes sizes);
 
-  /// Adds an argument with a rank from `low` to `high` and returns its shape.
+  /// Adds a float64 argument with a rank from `low` to `high` and returns its shape.
   Shape any(int low = 0, int high = 4, Domain domain = Domain::any);
-  /// Adds an argument of this shape.
+  /// Adds a float64 argument of this shape.
   void like(const Shape& shape, Domain domain = Domain::any);
-  /// Adds an argument with a shape that broadcasts with `shape`.
+  /// Adds a float64 argument with a shape that broadcasts with `shape`.
   void beside(const Shape& shape, Domain domain = Domain::any);
   /// Adds a bool argument of this shape.
   void mask(const Shape& shape);
@@ -40,22 +41,22 @@ class Picker {
   void indices(const Shape& shape, int64_t n);
   /// Adds a bool argument of any shape and returns its shape.
   Shape some_bool();
-  /// Adds an argument of this shape that gets no gradient. If `signs` is true, its values are -1
-  /// and 1.
+  /// Adds a float64 argument of this shape that does not require grad. If `signs` is true, each of
+  /// its values is -1 or 1.
   void constant(const Shape& shape, bool signs = false);
 
   void option(int64_t value) { step.ints.push_back(value); }
   void real(double low, double high) { step.reals.push_back(random.real(low, high)); }
-  /// Returns a random axis of a tensor of this rank (>= 1) and adds it as an option. It may be
-  /// negative.
+  /// Draws an axis of a tensor of this rank (>= 1), adds it as an option and returns it. The axis
+  /// is in [-rank, rank).
   int64_t axis(int rank);
-  int64_t size();  ///< size of a new axis, at least 1
+  int64_t size();  ///< draws the size of an axis, at least 1
   Shape shape(int low, int high);
   Shape shape_of(int arg) const;
 
   Random& random;
   Step step;
-  bool failed = false;  ///< true if no argument fits; the step is then discarded
+  bool failed = false;  ///< true if the op has no valid arguments; discard the step
 
  private:
   bool pick(const std::function<bool(const Tensor&)>& fits);
@@ -68,7 +69,7 @@ class Picker {
 };
 
 using Propose = std::function<void(Picker&)>;
-/// Proposes a tensor of rank >= 1 and one of its axes.
+/// Adds an argument of rank >= 1, and one of its axes as an option.
 inline const Propose one_axis = [](Picker& p) { p.axis(p.any(1).size()); };
 using Apply = Tensors (*)(const Tensors& x, const Ints& i, const Reals& r);
 /// A function that returns how far the arguments of an op are from points where the op is too steep
@@ -77,12 +78,12 @@ using Margin = double (*)(const Tensors& x, const Ints& i, const Reals& r);
 
 struct Op {
   std::string name;
-  std::vector<std::string> rows = {};  ///< names of the op's rows in the op table; if empty, `name`
-  const char* text;                    ///< the call, in C++
+  std::vector<std::string> rows = {};  ///< rows of this op in op_table.h; if empty, the row `name`
+  const char* text;                    ///< the call as C++ source code
   Apply apply;
   Propose propose;
   Margin margin = nullptr;
-  bool detaches = false;  ///< whether the op lets no gradient through
+  bool detaches = false;  ///< true if no gradient flows through the op
 };
 
 const std::vector<Op>& all_ops();
@@ -99,12 +100,12 @@ std::vector<Op> loss_ops();
 std::vector<Op> vision_ops();
 std::vector<Op> sequence_ops();
 
-/// Initialises two members of Op: the call as text and as a function.
+/// Initialises Op::text and Op::apply from a C++ expression, the call of the op.
 #define GRADUS_CALL(...)                                                         \
   .text = #__VA_ARGS__,                                                          \
   .apply = []([[maybe_unused]] const Tensors& x, [[maybe_unused]] const Ints& i, \
               [[maybe_unused]] const Reals& r) -> Tensors { return Tensors{__VA_ARGS__}; }
-/// Initialises the margin of an Op with an expression.
+/// Initialises Op::margin from a C++ expression.
 #define GRADUS_MARGIN(...)                                                        \
   .margin = []([[maybe_unused]] const Tensors& x, [[maybe_unused]] const Ints& i, \
                [[maybe_unused]] const Reals& r) -> double { return __VA_ARGS__; }
@@ -143,8 +144,8 @@ inline std::string einsum_equation(int64_t i) {
                                                "iij,jkk->k", "i,j,ij->"};
   return equations[static_cast<uint64_t>(i) % einsum_count];
 }
-/// Returns the tensors detached. This is needed even under NoGrad: an op that has nothing to change
-/// returns its argument itself, which may be part of the graph.
+/// Returns the tensors, detached from the graph. NoGrad alone does not detach them: an op that has
+/// nothing to change returns its argument itself, which may belong to the graph.
 inline Tensors outside(Tensors all) {
   for (Tensor& x : all) x = x.detach();
   return all;
@@ -155,9 +156,10 @@ inline Tensors both(const RecurrentOutput& out) {
   if (out.state.c.defined()) all.push_back(out.state.c);
   return all;
 }
-/// Returns {h, c} after min(steps, 8) steps of a recurrent cell, or {h, h} if the cell has no c.
-/// All steps have the same x_gates and weight. x is {x_gates (B, G H), weight (G H, H), h (B, H)}
-/// for a cell with G gates and hidden size H or, for LSTM, {x_gates, weight, h, c}.
+/// Returns the state {h, c} after min(steps, 8) steps of a recurrent cell, or {h, h} if the cell
+/// has no c. x contains x_gates (B, G H), the recurrent weight (G H, H), the initial h (B, H) and,
+/// for LSTM, the initial c (B, H). G is the cell's number of gates and H its hidden size. All steps
+/// use the same x_gates.
 inline Tensors cells(int64_t cell, int64_t steps, const Tensors& x) {
   RecurrentState state{x[2], x.size() > 3 ? x[3] : x[2]};
   for (int64_t t = 0; t < std::min<int64_t>(steps, 8); ++t) {
@@ -168,16 +170,16 @@ inline Tensors cells(int64_t cell, int64_t steps, const Tensors& x) {
   return {state.h, state.c};
 }
 
-/// Returns options for attention with the arguments x: q, k, v and perhaps a mask. The attention is
-/// causal if i[0] is not 0.
+/// Returns attention options: causal if i[0] is not 0, and with the mask x[3] if there is one.
+/// x[0], x[1] and x[2] are q, k and v.
 inline AttentionOptions attention_options(const Ints& i, const Tensors& x) {
   AttentionOptions options{.causal = i[0] != 0};
   if (x.size() > 3) options.mask = x[3];
   return options;
 }
-/// Returns the output and the final state of a recurrent cell that runs over sequences. x is
-/// {x_gates, weight, h} or, for LSTM, {x_gates, weight, h, c}. i is {kind of cell, whether to run
-/// in reverse}.
+/// Runs a recurrent layer over sequences and returns its output and final state. x contains
+/// x_gates, the recurrent weight, the initial h and, for LSTM, the initial c. i[0] selects the kind
+/// of cell. If i[1] is not 0, the layer runs in reverse.
 inline Tensors sequence(const Ints& i, const Tensors& x) {
   const RecurrentState first{x[2], x.size() > 3 ? x[3] : Tensor()};
   return both(recurrent(recurrence(i[0]), x[0], x[1], {}, first, {.reverse = i[1] != 0}));

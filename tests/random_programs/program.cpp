@@ -108,7 +108,8 @@ const char* const islands[] = {"", "NoGrad island; ", "NoGrad no_grad; GradMode 
 std::string as_test(const Program& program, const std::string& check) {
   std::ostringstream out;
   out << "// Fails the check \"" << check << "\"; seed " << program.seed << ".\n";
-  out << "#include \"tests/random_programs/ops.h\"\n#include \"tests/random_programs/run.h\"\n\n";
+  out << "#include <catch2/catch.hpp>\n\n"
+      << "#include \"tests/random_programs/ops.h\"\n#include \"tests/random_programs/run.h\"\n\n";
   out << "TEST_CASE(\"a random program: " << check << "\") {\n  using namespace gradus::programs;\n"
       << "  manual_seed(" << program.seed << ");\n";
   for (size_t s = 0; s < program.steps.size(); ++s) {
@@ -125,9 +126,11 @@ std::string as_test(const Program& program, const std::string& check) {
     if (step.leaf.has_grad)
       out << "  v" << s << "[0].set_grad(constants(v" << s << "[0].shape(), float64, " << s + 77
           << "));\n";
+    const std::string first = "v" + std::to_string(s) + "[0]";
+    const std::string if_recorded = "  if (" + first + ".requires_grad()) " + first;
     if (step.hook)
-      out << "  v" << s << "[0].register_hook([](const Tensor& g) { return g.clone(); });\n";
-    if (step.retain) out << "  v" << s << "[0].retain_grad();\n";
+      out << if_recorded << ".register_hook([](const Tensor& g) { return g.clone(); });\n";
+    if (step.retain) out << if_recorded << ".retain_grad();\n";
   }
   out << "  const Tensor loss = ";
   for (size_t k = 0; k < program.outputs.size(); ++k) {

@@ -54,13 +54,14 @@ struct Leaf {
   Layout layout = Layout::contiguous;
   int64_t axis = 0;  ///< if expanded: the axis with stride 0, along which values are equal
   bool wants_grad = false;
-  bool has_grad = false;  ///< whether it has a gradient before backward, to which backward adds
+  bool has_grad = false;  ///< whether .grad exists before backward, which then adds to it
 };
 
-/// The mode in which a step runs. grad_again: gradients are enabled again inside no_grad.
+/// The mode in which a step runs. no_grad: gradients are off. grad_again: gradients are turned off,
+/// then on again in an inner scope. eval: evaluation mode. none: the modes of the program.
 enum class Island { none, no_grad, grad_again, eval };
 
-/// A value: output number `output` of step number `step`.
+/// Refers to a value of a program: output number `output` of step number `step`, both from 0.
 struct Ref {
   int step = 0, output = 0;
   bool operator==(const Ref&) const = default;
@@ -73,7 +74,8 @@ struct Step {
   Ints ints;
   Reals reals;
   Island island = Island::none;
-  /// Whether the step's first output has a hook, and whether it retains its gradient.
+  /// hook: the step's first output has a gradient hook. retain: its gradient is kept with
+  /// retain_grad(). Both are ignored if the output does not require grad.
   bool hook = false, retain = false;
 };
 
@@ -81,17 +83,17 @@ struct Program {
   uint64_t seed = 0;
   bool split = false;  ///< whether tensors may be so large that parallel loops are split
   std::vector<Step> steps = {};
-  /// The values from which the loss is computed. The loss is the sum of the elements of those that
-  /// require grad. Each element has a random factor, which is the same in each run.
+  /// The values from which the loss is computed. The loss is a weighted sum of their elements, with
+  /// random weights that are the same in each run. Values that do not require grad are left out.
   std::vector<Ref> outputs = {};
 
   int ops() const;  ///< number of steps that are not leaves
 };
 
-/// Returns the program as a C++ test case that runs it forward and backward. `check` is the name of
-/// the check that fails.
+/// Returns the C++ code of a test case that runs the program forward and backward, without
+/// assertions. `check` is the name of the check that fails; it appears in the test's name.
 std::string as_test(const Program& program, const std::string& check);
-/// Returns the program on one line, for replay_torch.py.
+/// Returns the program as one line of JSON, for replay_torch.py.
 std::string as_json(const Program& program);
 std::string as_json(const Reals& numbers);
 std::string as_json(const Shape& shape);

@@ -8,25 +8,26 @@
 
 namespace gradus::programs {
 
-/// Options for running a program. Whatever the options, the values and gradients must be the same,
-/// up to rounding and `noise`.
+/// Options for running a program. Values and gradients must not depend on the options, except for
+/// rounding and `noise`.
 struct Way {
   Dtype dtype = float64;
   bool composed = false;    ///< compute fused ops from basic ops
   bool contiguous = false;  ///< make all leaves contiguous
-  bool apart = false;       ///< make floating leaves views of one storage, with 1e30 between them
-  /// If not 0, each element of a floating value is multiplied by 1 + noise u, with u random in
-  /// [-1, 1). Leaves that do not require grad keep their values. Before backward, run() multiplies
-  /// the contiguous tensors that backward rules may read by further such factors, in place, so that
-  /// the rules read other values than the forward pass did. Requires float64.
+  bool apart = false;       ///< make floating leaves views of one storage, separated by 1e30
+  /// Relative noise, to measure how sensitive a program is to rounding. Each element of a floating
+  /// value is multiplied by 1 + noise * u, with a random u in [-1, 1). Leaves that do not require
+  /// grad get no noise in the forward pass. Before backward, run() adds noise again, in place, to
+  /// the contiguous tensors that backward rules may read. Noise requires float64.
   double noise = 0;
   uint64_t noise_seed = 0;
-  /// If not null, forward() appends to it the tensors that backward rules may read. run() sets it
-  /// if noise is not 0.
+  /// Where forward() collects the tensors that backward rules may read, if not null. Callers of
+  /// run() leave it null; run() sets it if `noise` is not 0.
   Tensors* read = nullptr;
-  int recompute_from = 0, recompute_to = 0;  ///< run steps [from, to) in recompute()
-  /// If not null, the outputs of an earlier run, per step. The steps that let no gradient through
-  /// then return these outputs again, whatever their arguments are.
+  /// Run steps [recompute_from, recompute_to) inside recompute(). No step if both are equal.
+  int recompute_from = 0, recompute_to = 0;
+  /// If not null, the outputs of each step in an earlier run. Steps that no gradient flows through
+  /// then return these outputs instead of their own, so that they are constant.
   const std::vector<Tensors>* frozen = nullptr;
 };
 
@@ -41,14 +42,15 @@ const Tensor& value_of(const std::vector<Tensors>& values, Ref ref);
 /// Returns the leaves of the program: one tensor per step, undefined if the step is not a leaf.
 Tensors make_leaves(const Program& program, const Way& way);
 
-/// The gradients that hooks received and that retain_grad() kept: one tensor per step, undefined
-/// where there is none.
+/// The gradients that hooks received (`hooked`) and that retain_grad() kept (`retained`). Both
+/// lists have one tensor per step, which is undefined if there is no such gradient.
 struct Seen {
   Tensors hooked, retained;
 };
 
-/// Runs the program forward and returns the values of all steps. If `seen` is not null, the hooks
-/// write to seen->hooked during backward, so `seen` must exist until then.
+/// Runs the program forward and returns the outputs of each step. If `seen` is not null, hooks
+/// write to seen->hooked during backward; the caller must keep *seen alive until backward has
+/// ended.
 std::vector<Tensors> forward(const Program& program, const Tensors& leaves, const Way& way,
                              Seen* seen = nullptr);
 
@@ -64,15 +66,15 @@ Tensor loss(const Roots& roots);
 /// All values and gradients of a program.
 struct Result {
   std::vector<Tensors> values;  ///< detached
-  Tensors gradients;            ///< per step; undefined if the step is not a leaf or got none
+  Tensors gradients;            ///< per step; undefined if the step is no leaf or got no gradient
   Seen seen;
-  double largest = 0;  ///< the largest norm of a value's gradient; only set by runs with noise
+  double largest = 0;  ///< largest norm of any value's gradient; 0 if Way::noise is 0
 };
 Result run(const Program& program, const Way& way = {});
 
 /// Returns the leaves that require grad.
 Tensors wanted(const Tensors& leaves);
-/// Returns numbers in [-1, 1) that depend only on shape and seed.
+/// Returns a tensor of pseudo-random numbers in [-1, 1), which depend only on shape and seed.
 Tensor constants(const Shape& shape, Dtype dtype, uint64_t seed);
 
 }  // namespace gradus::programs

@@ -1,13 +1,14 @@
 #pragma once
-// Wrong calls: calls with one fault, which must throw Error or, for some faults, may be accepted.
+// Calls ops with one wrong argument or option, and checks that they throw Error.
 
 #include <string>
 
 namespace gradus::programs {
 
-/// Makes the wrong call that `seed` determines: a call of an op or of an in-place method with one
-/// fault in its arguments or options. The call must throw Error and change nothing, unless the op
-/// may accept the fault. Returns a description of the problem, or an empty string if there is none.
+/// Calls an op or an in-place method, chosen by `seed`, with one fault in its arguments or options.
+/// Returns "" if the call throws Error without changing anything, or if the op may accept the fault
+/// and does. Otherwise returns a description of the problem. A call that takes more than 2 seconds
+/// or that throws after large allocations is a problem, too.
 std::string wrong_call(uint64_t seed);
 
 }  // namespace gradus::programs

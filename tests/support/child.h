@@ -58,12 +58,16 @@ int in_child(const F& f) {
 inline void limit_memory(rlim_t bytes) {
   long pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
-  const rlimit bound{static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + bytes, RLIM_INFINITY};
+  rlimit bound{};
+  getrlimit(RLIMIT_AS, &bound);  // the hard limit stays
+  bound.rlim_cur = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + bytes;
   if (setrlimit(RLIMIT_AS, &bound) != 0) _exit(99);
 }
 
-/// Removes the limit that limit_memory() set.
+/// Raises the limit that limit_memory() set to the hard limit.
 inline void unlimit_memory() {
-  const rlimit bound{RLIM_INFINITY, RLIM_INFINITY};
+  rlimit bound{};
+  getrlimit(RLIMIT_AS, &bound);
+  bound.rlim_cur = bound.rlim_max;
   setrlimit(RLIMIT_AS, &bound);
 }

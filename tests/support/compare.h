@@ -17,9 +17,10 @@ namespace gradus::testing {
 using Values = std::vector<double>;
 inline Values values(const Tensor& x) { return x.to_vector<double>(); }
 
-/// Returns the largest |a - b| / (1 + |b|) of all elements. An element counts as 0 if a and b are
-/// equal there or both NaN, and as infinity if the quotient is NaN otherwise. Returns infinity if
-/// shapes or dtypes differ or if only one tensor is defined, and 0 if neither is.
+/// Returns the largest |a - b| / (1 + |b|) over all elements. For two equal elements or two NaNs,
+/// the quotient counts as 0. If it is NaN for any other reason, it counts as infinity. Returns
+/// infinity if shapes or dtypes differ, or if only one tensor is defined. Returns 0 if neither is
+/// defined.
 inline double difference(const Tensor& a, const Tensor& b) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (!a.defined() || !b.defined()) return a.defined() == b.defined() ? 0 : infinity;
@@ -53,7 +54,8 @@ inline std::string error_of(const std::function<void()>& call) {
 }
 
 /// Returns the gradients of sum(f(inputs) * dy) with respect to the floating inputs, followed by
-/// f(inputs). Seeds the thread's generator after f, so that dy is random but always the same.
+/// f(inputs). dy is random, but the same in each call: after calling f, this function seeds the
+/// thread's random generator.
 inline std::vector<Tensor> output_and_gradients(const std::function<Tensor(std::vector<Tensor>)>& f,
                                                 std::vector<Tensor> inputs) {
   std::vector<Tensor> leaves, wanted;

@@ -1,6 +1,6 @@
 #pragma once
-// Tests a loader on damaged copies of a small file: with one bit flipped, cut off at every length,
-// or with bytes appended.
+// Tests a loader on damaged copies of a small file. A copy has one flipped bit, lacks bytes at its
+// end, or has additional bytes at its end.
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -18,8 +18,8 @@ inline void overwrite(const std::string& path, const std::string& bytes) {
   std::filesystem::resize_file(path, bytes.size());
 }
 
-/// Returns whether load() accepts the file. If not, checks that its Error is short and names the
-/// file.
+/// Returns whether load() accepts the file `path`. If load() throws Error, checks that the message
+/// is short and contains `path`.
 template <class Load>
 bool taken(const std::string& path, Load&& load) {
   try {
@@ -33,10 +33,11 @@ bool taken(const std::string& path, Load&& load) {
   }
 }
 
-/// Calls load() on damaged copies of the file: one for each flipped bit (bits 0, nth, 2 nth, ... of
-/// each byte), one for each shorter length, and some with bytes appended. load() must accept a copy
-/// or throw Error. Returns how many copies load() accepted. The copies overwrite the file, which is
-/// restored at the end. It must have fewer than 3,000 bytes, and load() must accept it undamaged.
+/// Calls load() on damaged copies of the file and returns how many copies load() accepts. load()
+/// must throw Error for the others. There is one copy per flipped bit (bits 0, nth, 2 nth, ... of
+/// each byte), one per shorter length, and a few with bytes appended. Each copy overwrites the
+/// file; at the end, the original is restored. The original must have fewer than 3,000 bytes, and
+/// load() must accept it.
 template <class Load>
 int count_taken(const std::string& path, Load&& load, int nth = 1) {
   const std::string good = gradus::read_file(path);

@@ -20,7 +20,7 @@ inline std::string line_of(const std::string& output, const std::string& beginni
   return at == 0 ? "" : output.substr(at, output.find('\n', at) - at);
 }
 
-/// Returns the height and width of a PNG file in the bench's folder.
+/// Returns the height and width of a PNG file in the temporary folder `bench`.
 inline std::pair<int64_t, int64_t> size_of(const Bench& bench, const std::string& file) {
   const gradus::models::ImageBytes image = gradus::models::read_png(bench / file);
   return {image.height, image.width};
@@ -31,8 +31,9 @@ inline gradus::models::ImageBytes picture(int64_t channels, int64_t side, uint8_
           std::vector<uint8_t>(static_cast<size_t>(channels * side * side), value)};
 }
 
-/// Returns the part of the line "final: ..." from the validation loss up to the time. Training and
-/// --eval-only print this part in the same way.
+/// Returns the validation scores in the output of a training program: the part of the line
+/// "final: ..." from " val_loss" to before " seconds". A run with --eval-only must print the same
+/// scores as the training run.
 inline std::string judgement(const std::string& output) {
   const std::string line = line_of(output, "final: ");
   const size_t at = line.find(" val_loss");
@@ -40,8 +41,8 @@ inline std::string judgement(const std::string& output) {
   return line.substr(at, line.find(" seconds") - at);
 }
 
-/// Checks that a run that is killed and then resumed writes the same logs, models and images.json
-/// as an uninterrupted run. Also compares `files`, other files in the output folder, each given as
+/// Kills a training run and resumes it. Checks that it writes the same logs, models and images.json
+/// as an uninterrupted run. Also compares the output files listed in `files`, each given as
 /// "/NAME".
 inline void ends_with_the_same_bits(const std::string& program, const std::string& flags,
                                     std::vector<std::string> files) {

@@ -28,8 +28,8 @@ inline std::string big_endian(size_t n) {
   return bytes;
 }
 
-/// Compresses bytes with deflate. `window` is zlib's windowBits: 15 + 16 for a gzip header, 15 for
-/// a zlib header.
+/// Returns the bytes compressed with deflate. `window` is zlib's windowBits: 15 for a zlib header,
+/// 15 + 16 for a gzip header.
 inline std::string packed(const std::string& bytes, int window, int level = 9) {
   z_stream z{};
   REQUIRE(deflateInit2(&z, level, Z_DEFLATED, window, 9, Z_DEFAULT_STRATEGY) == Z_OK);

@@ -1,5 +1,5 @@
-// Unless the compiler is ccache, the Makefile precompiles this header for most test files, because
-// Catch2 takes most of their compile time. Each test still includes what it uses.
+// The Makefile precompiles this header for most test files, because Catch2 takes most of their
+// compile time. With ccache it does not, so each test must still include what it uses.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -67,8 +67,8 @@ class Process {
   }
   /// Returns the output that has been read so far.
   const std::string& output() const { return output_; }
-  /// Sends the signal, unless it is 0, and waits until the program ends. Returns its exit status,
-  /// or -1 if a signal ended it, and its whole output.
+  /// Sends the signal, unless it is 0, and waits until the program ends. Returns the program's exit
+  /// status (-1 if a signal ended it) and whole output.
   Result finish(int signal = 0) {
     if (signal) kill(pid_, signal);
     while (read_some()) {

@@ -1,5 +1,5 @@
 #pragma once
-// Runs ranks as threads of one process.
+// Runs the ranks of data-parallel training as threads of one process.
 
 #include <exception>
 #include <functional>
@@ -9,7 +9,7 @@
 #include "tests/support/same_bits.h"
 
 /// Runs f(communicator) on one thread per rank. Returns one string per rank: the message of the
-/// exception that f threw, "another rank" if another rank failed before, or "" if f did not throw.
+/// exception that f threw, "another rank" if another rank failed first, or "" if f did not throw.
 /// `deadline` is the longest time, in seconds, that a rank waits for other ranks.
 inline std::vector<std::string> on_ranks(int ranks,
                                          const std::function<void(gradus::optim::Communicator&)>& f,

@@ -1,5 +1,5 @@
 #pragma once
-// A folder to train in, for the tests of training programs.
+// A temporary folder for the tests of training programs.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -22,9 +22,9 @@ struct Bench : TemporaryFolder {
     return " --out '" + (*this / name) + "'";
   }
   std::string file(const std::string& name) const { return gradus::read_file(*this / name); }
-  /// Returns the contents of the checkpoint, the models and the logs in the run's folder `name`, to
-  /// check that a run which is refused or fails before its next save leaves them unchanged. For a
-  /// missing file, the content is "".
+  /// Returns the contents of the files that a run has written to the folder `name`: checkpoint,
+  /// models, tokenizers and logs. A missing file has the content "". Tests compare the contents
+  /// before and after a run that fails, which must not change them.
   std::vector<std::string> run_files(const std::string& name = "out") const {
     std::vector<std::string> all;
     for (const char* f : {"checkpoint.safetensors", "model.safetensors", "config.json",
@@ -39,8 +39,8 @@ struct Bench : TemporaryFolder {
   int64_t checkpoint_step(const std::string& name = "out") const {
     return std::stoll(metadata(name).at("step"));
   }
-  /// Returns the numbers in a CSV file. If `timed` is true, drops the last column, a time that
-  /// differs between runs.
+  /// Returns the rows of a CSV file of numbers, without its header line. If `timed` is true, leaves
+  /// out the last column, a time that differs between runs.
   Rows rows(const std::string& name, bool timed = false) const {
     std::istringstream lines(file(name));
     std::string line, cell;
@@ -54,7 +54,8 @@ struct Bench : TemporaryFolder {
     }
     return rows;
   }
-  /// Rewrites the checkpoint in the folder `out` after change(metadata) has modified its metadata.
+  /// Loads the checkpoint in the folder `out`, calls change(metadata) to modify its metadata in
+  /// place, and saves it.
   template <class Change>
   void change_metadata(Change&& change) const {
     const std::string path = *this / "out/checkpoint.safetensors";

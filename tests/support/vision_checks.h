@@ -55,7 +55,7 @@ inline void check_gradients(nn::Module& model, const std::function<Tensor()>& lo
   }
 }
 
-/// Returns a copy of the model that was saved to a temporary folder and loaded again.
+/// Saves the model to a temporary folder, loads it from there and returns the loaded model.
 template <class Model>
 Model saved_and_loaded(const Model& model) {
   const TemporaryFolder folder;
@@ -63,7 +63,7 @@ Model saved_and_loaded(const Model& model) {
   return models::load_model<Model>(folder.path);
 }
 
-/// Returns the captions of the pictures `ids` (B).
+/// Returns the captions of the pictures in `data` whose indices are `ids`, an int64 tensor.
 inline std::vector<std::string> captions_of(const models::ShapeImages& data, const Tensor& ids) {
   std::vector<std::string> captions;
   for (const int64_t id : ids.to_vector<int64_t>())

@@ -189,6 +189,15 @@ TEST_CASE("safetensors: signed and unsigned integers of every width are read", "
     }
 }
 
+TEST_CASE("safetensors: every byte of a BOOL but 0 is true", "[safetensors]") {
+  TemporaryFolder folder;
+  write_file_atomically(folder / "x",
+                        file_of(R"({"x": {"dtype": "BOOL", "shape": [4], "data_offsets": [0, 4]}})",
+                                std::string("\0\1\2\xff", 4)));
+  CHECK(load_safetensors(folder / "x").tensors.at(0).second.to_vector<int>() ==
+        std::vector<int>{0, 1, 1, 1});
+}
+
 TEST_CASE("safetensors: int8 matrices are stored as values and scales, bfloat16 as it is",
           "[safetensors][compression]") {
   manual_seed(1);

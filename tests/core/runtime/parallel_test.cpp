@@ -91,6 +91,8 @@ TEST_CASE("parallel_sum gives the same bits at any thread count", "[parallel]") 
     CHECK(sum() == expected);
   }
   CHECK(parallel_sum<double>(0, 10, [](int64_t, int64_t) { return 1.0; }) == 0);
+  for (const int64_t grain : {-1, 0, 1, 3, 7, 8})  // below 1 as if 1
+    CHECK(parallel_sum<int64_t>(7, grain, [](int64_t i, int64_t end) { return end - i; }) == 7);
 }
 
 TEST_CASE("an exception in a body reaches the caller, and the next loop runs", "[parallel]") {

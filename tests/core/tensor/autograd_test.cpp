@@ -219,6 +219,10 @@ TEST_CASE("backward and grad refuse bad arguments", "[autograd]") {
                     "grad: expected 2 output gradients, got 1");
   CHECK_THROWS_WITH(grad({y}, {x}),
                     Contains("grad: an output of shape (2,) needs an explicit gradient"));
+  // An undefined gradient means 1, beside a given one too.
+  const Tensor given = tensor({10, 20}, float64);
+  CHECK(values(grad({sum(x), x * 2.0}, {x}, {.grad_outputs = {Tensor(), given}})[0]) ==
+        Values{21, 41});
   const auto some = grad({sum(x * x)}, {unused, x}, {.allow_unused = true});
   CHECK_FALSE(some[0].defined());
   CHECK(values(some[1]) == Values{2, 4});
@@ -412,6 +416,11 @@ TEST_CASE("to_dot draws the graph", "[autograd]") {
   CHECK_THAT(to_dot(y, {{"a\nb", product}}), Contains(R"(label="{a b | 6}"])"));
   const Tensor pieces = randn({2, 3}).requires_grad_();
   CHECK_THAT(to_dot(sum(pieces.split(1, 0)[1])), Contains("{(2, 3)}") && Contains("\"split\""));
+  const auto halves = leaf({1, 2}).split(1, 0);  // each named output of an op has its own box
+  CHECK_THAT(to_dot(halves[0] * halves[1], {{"low", halves[0]}, {"high", halves[1]}}),
+             Contains("{low | 1}\"];\n  n3 -> n2;\n  n2 -> n1;\n") &&
+                 Contains("{high | 2}\"];\n  n3 -> n4;\n  n4 -> n1;\n"));
+  CHECK_THAT(to_dot(a, {{"a|b<c>\"\\", a}}), Contains(R"({a\|b\<c\>\"\\ | 2 | grad 4})"));
   CHECK_THROWS_WITH(to_dot(scalar(1)), "to_dot: the tensor does not require grad");
   CHECK_THROWS_WITH(to_dot(y, {{"c", scalar(1)}}), Contains("to_dot: c does not require grad"));
 }

@@ -11,6 +11,7 @@
 #include "gradus/models/vit.h"
 #include "tests/golden/golden.h"
 #include "tests/support/compare.h"
+#include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
 
 namespace c_module_test {
@@ -176,6 +177,19 @@ TEST_CASE("C: each option of generation is that of C++") {
   CHECK_THAT(gradus_last_error(), Contains("expected -1 ids, got null or a negative count"));
   CHECK(tokens.empty());
   gradus_module_free(module);
+}
+
+TEST_CASE("C: the special tokens before every text come first") {
+  const std::string folder = source_path("tests/golden/hugging_face/llama2");
+  const auto expected = models::load_tokenizer(folder);
+  REQUIRE(expected->begin_ids().size() == 1);
+  gradus_tokenizer* tokenizer = nullptr;
+  REQUIRE(gradus_tokenizer_load(folder.c_str(), &tokenizer) == GRADUS_OK);
+  int64_t ids[9] = {}, count = 0;
+  REQUIRE(gradus_tokenizer_encode(tokenizer, "int", ids, 9, &count) == GRADUS_OK);
+  CHECK(ids[0] == expected->begin_ids()[0]);
+  CHECK(std::vector<int64_t>(ids + 1, ids + count) == expected->encode("int"));
+  gradus_tokenizer_free(tokenizer);
 }
 
 TEST_CASE("C: no ids are no text") {

@@ -394,6 +394,20 @@ TEST_CASE("Hugging Face: nothing is saved that would be read as something else",
       models::save_hugging_face(folder / "", classifier, {.tokenizer = pieces.get()}),
       "save_hugging_face: " + file + " exists and would be read instead of vocab.txt");
 
+  const std::string other = folder / "other/";
+  models::save_hugging_face(other, gpt, {.tokenizer = bpe.get()});
+  CHECK_THROWS_WITH(
+      models::save_hugging_face(other, classifier, {.tokenizer = pieces.get()}),
+      "save_hugging_face: " + other + "vocab.json exists and would be read instead of vocab.txt");
+  write_file_atomically(other + "chat_template.jinja", "{{ old }}");
+  models::TextInfo text{.chat_template = "{{ old }}"};
+  CHECK_NOTHROW(models::save_hugging_face(other, gpt, {.tokenizer = bpe.get(), .text = &text}));
+  text.chat_template = "{{ new }}";
+  CHECK_THROWS_WITH(models::save_hugging_face(other, gpt, {.tokenizer = bpe.get(), .text = &text}),
+                    "save_hugging_face: " + other +
+                        "chat_template.jinja exists and would be read "
+                        "instead of the chat template in tokenizer_config.json");
+
   const models::ImageInfo images{{{0}, {1}}};
   CHECK_THROWS_WITH(models::save_hugging_face(folder / "no", gpt, {.images = &images}),
                     "save_hugging_face: a gpt takes no images");

@@ -28,7 +28,8 @@ struct Copy {
     std::filesystem::copy(all_folders + name, dir);
   }
   std::string operator/(const std::string& file) const { return dir + '/' + file; }
-  /// Sets keys of the JSON object in `file`. A null value removes its key.
+  /// Sets each key of `changes` to its value in the JSON object in `file`. A null value removes the
+  /// key.
   void change_config(const json& changes, const std::string& file = "config.json") const {
     json config = json_in(*this / file);
     for (const auto& [key, value] : changes.items()) {
@@ -55,8 +56,8 @@ inline golden::File expected(const std::string& name) {
   return golden::File("hugging_face/" + name + "/expected");
 }
 
-/// Returns the difference() between the logits of the model and those of PyTorch, on the inputs of
-/// the folder gpt2.
+/// Returns the largest difference (see difference() in compare.h) between the logits of the model
+/// and PyTorch's logits, on the token ids stored for the model folder gpt2.
 inline double gpt2_difference(const models::GPT& model) {
   const NoGrad no_grad;
   const EvalMode eval;

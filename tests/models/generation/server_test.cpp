@@ -159,6 +159,24 @@ TEST_CASE("a full context of one token, or of an odd number, is read again from 
         std::vector<Tokens>{expected, expected});
 }
 
+TEST_CASE("a server's requests take rows in the order of add(), without dropout", "[server]") {
+  models::GPTConfig config = forms()[0];
+  config.dropout = 0.5;
+  const auto model = random_model(config);
+  models::GenerateOptions greedy{.tokens = 14, .sampling = {.temperature = 0}};
+  const Tokens alone = models::generate(*model, {3}, greedy);
+  Server server(*model, 1);
+  Tokens order, expected;
+  for (int64_t i = 0; i < 3; ++i) {
+    greedy.on_token = [&order, i](int64_t) { order.push_back(i); };
+    server.add({3}, greedy);
+    expected.insert(expected.end(), 14, i);
+  }
+  while (server.step()) continue;
+  CHECK(order == expected);
+  for (int64_t i = 0; i < 3; ++i) CHECK(server.take(i) == alone);
+}
+
 TEST_CASE("a server's functions are called for each token", "[server]") {
   const auto model = random_model(forms()[0]);
   const Tokens alone = models::generate(*model, {3}, {.tokens = 8, .seed = 1});
