@@ -43,6 +43,7 @@ struct BlockOptions {
   bool token_shift = false;         ///< apply token_shift() to the inputs of attention and MLP; its
                                     ///< weights start at 0
 };
+
 /// An encoder block or, if causal, a block of a decoder-only model: self-attention, then an MLP.
 struct Block : Module {
   bool norm_first;              ///< true: pre-norm; see residual()
@@ -50,8 +51,7 @@ struct Block : Module {
   MultiHeadAttention attn;      ///< self-attention, dim -> dim
   Norm ln2;                     ///< norm of the MLP sublayer
   MLP mlp;                      ///< dim -> dim
-  const Tensor shift1, shift2;  ///< weights of token_shift() before attention and MLP, (dim);
-                                ///< undefined unless constructed with token_shift
+  const Tensor shift1, shift2;  ///< token_shift()'s weights, (dim); undefined without token_shift
   Block(int64_t dim, const BlockOptions& options);
 
   /// Applies the block to x (B, T, dim). `mask` and `first_values` are passed to
