@@ -17,11 +17,13 @@ struct MultiHeadAttentionOptions {
   int64_t rotary = 0;     ///< if > 0: use rotary positions, for at most this many tokens; requires
                           ///< an even key_dim
   RotaryOptions frequencies = {};  ///< frequencies of the rotary positions
-  /// A table of rotary positions to share with another layer: that layer's member `positions`, of
-  /// shape (rotary, key_dim). If it is given, `frequencies` is ignored. If it is undefined, the
-  /// layer computes its own table. Convert layers that share a table together, by to() of a module
-  /// that contains them: if only the layers that were given the table become float64, its values
-  /// keep the precision of float32.
+  /// Rotary positions to share: the member `positions` of another layer, a table of shape (rotary,
+  /// key_dim). The layer then ignores `frequencies`. If undefined, the layer computes its own
+  /// table.
+  ///
+  /// Convert layers that share a table to float64 by one call of to(), on a module that contains
+  /// them all. Only the layer that computed the table recomputes it in float64. to() of another
+  /// layer merely converts the float32 values.
   Tensor positions = {};
   bool causal = false;    ///< tokens attend only to themselves and earlier tokens
   bool bias = true;       ///< add biases in both linear layers, qkv and proj

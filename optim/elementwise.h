@@ -23,7 +23,8 @@ class ElementwiseOptimizer : public GroupOptimizer {
     int64_t n;                ///< number of elements
     T* param;                 ///< the elements, updated by the rule
     const T* grad;            ///< gradient of the elements, before clipping
-    T* state[max_state];      ///< states of the elements, in the constructor's order; then null
+    T* state[max_state];      ///< states of the elements, in the order of the constructor's
+                              ///< parameter `states`; unused entries are null
     double lr, weight_decay;  ///< values of the parameter group; lr includes lr_scale
     double grad_scale;        ///< for clipping: the rule must multiply gradients by this, unless
                               ///< it reads only their signs

@@ -285,7 +285,7 @@ inline double cos(double x) { return std::cos(x); }
   float a = absolute(x);
   a = select(a > 13.265f, 13.265f, a);
   // e = exp(-z / 2) = 2^n p, where z = a^2 = r - 2 n log 2 and p = exp(-r / 2). At the largest a, n
-  // is -127 and p is above 1, so e is denormal, and products with e are 0.
+  // is -127 and p is above 1, so e is denormal and counts as zero (see the top of this file).
   const float z = a * a;
   const float shifted = fused(z, -0.5f * log2_e, shift), n = shifted - shift;
   const float r = fused(n, 0x1.62e43p+0f, z);
@@ -308,7 +308,8 @@ inline double cos(double x) { return std::cos(x); }
 /// where u = sqrt(2 / pi) (x + 0.044715 x^3).
 [[gnu::always_inline]] inline ValueAndSlope<float> gelu_tanh_with_slope(float x) {
   using namespace detail;
-  // For x > 9.9, sigmoid(2u) is 1. At x = -10.05, sigmoid(2u) is denormal, so its products are 0.
+  // For x > 9.9, sigmoid(2u) rounds to 1. At x = -10.05, s = sigmoid(2u) is denormal. Denormals
+  // count as zero (see the top of this file), so the value and the slope are 0.
   const float low = select(x < -10.05f, -10.05f, x);
   const float c = select(low > 9.9f, 9.9f, low);
   const float z = c * c;

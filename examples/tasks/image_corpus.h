@@ -1,5 +1,6 @@
 #pragma once
-// Declares the flags of the images, and reads the training and validation images.
+// The images of the example programs: their command-line flags, and reading the training and
+// validation images.
 
 #include <cstdint>
 #include <string>

@@ -44,7 +44,8 @@ class Server {
   /// Removes a request, finished or not. Throws Error if it does not exist. on_token and stop_if
   /// must not call cancel(); to end a text, let stop_if return true.
   void cancel(int64_t request);
-  /// Returns the number of texts that are being continued, without waiting requests.
+  /// Returns the number of texts that are being continued. Requests that wait for a row do not
+  /// count.
   int64_t running() const { return std::ssize(rows_); }
 
  private:

@@ -8,8 +8,8 @@
 
 namespace gradus::models {
 
-/// A batch of B windows. A window is T = context consecutive tokens of a text, with the token that
-/// follows each of them.
+/// A batch of B windows of a text: T consecutive tokens each and, for each of these tokens, the
+/// token that follows it. T is the context; TextData::after_windows() returns a shorter window.
 struct TokenBatch {
   Tensor inputs;   ///< (B, T) int64
   Tensor targets;  ///< (B, T) int64: the token that follows each input token
