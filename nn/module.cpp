@@ -73,9 +73,9 @@ void Module::hidden_weight(const Tensor& parameter, std::vector<int64_t> rows,
 }
 
 void Module::adaptable(const Tensor& weight) {
-  const std::vector<Entry>& all = registry_->entries;
-  check(!all.empty() && all[0].tensor.impl_ptr() == weight.impl_ptr() && weight.rank() == 2,
-        "module: adaptable: expected the first parameter of this layer, a matrix");
+  const auto is_weight = [&](const Entry& e) { return e.tensor.impl_ptr() == weight.impl_ptr(); };
+  check(weight.rank() == 2 && std::ranges::any_of(registry_->entries, is_weight),
+        "module: adaptable: expected a parameter of this layer, a matrix");
   registry_->adaptable = weight;
 }
 

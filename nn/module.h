@@ -134,9 +134,9 @@ class Module {
   /// not add up to the number of rows of `parameter`.
   void hidden_weight(const Tensor& parameter, std::vector<int64_t> rows = {},
                      std::vector<int64_t> heads = {});
-  /// Marks `weight`, the first parameter of this layer, as the matrix (out, in) of a linear map, so
-  /// that add_lora() can give the layer a LoRA update. If lora_update() is not null, the layer must
-  /// apply that update. Throws Error unless `weight` is the layer's first parameter, and a matrix.
+  /// Marks `weight`, a parameter of this layer, as the matrix (out, in) of a linear map, so that
+  /// add_lora() can give the layer a LoRA update. If lora_update() is not null, the layer must apply
+  /// that update. Throws Error unless `weight` is a matrix that this layer itself has registered.
   void adaptable(const Tensor& weight);
   /// Registers `value` as a buffer and returns it, or a contiguous copy if `value` is expanded.
   /// state_dict() lists the buffer only if `persistent` is true. Throws Error if `value` is

@@ -39,8 +39,8 @@ class StepLog {
   /// truncated last row, and adds the other rows to curve(). Does nothing if the file is missing or
   /// cannot be read. Throws Error if the first line is not the header, if a row up to `step` does
   /// not begin with a step number, if the last row is before `step`, or if the file cannot be
-  /// written. A file without rows is accepted if it consists of the header or, at step 0, of the
-  /// beginning of the header.
+  /// written. A file that contains only the header is accepted for every `step`. A file that is
+  /// empty or ends within the header is accepted if `step` is 0.
   void cut_after(int64_t step);
   void add(const Row& row);
   /// Returns the losses of all steps, including those of rows that cut_after kept in the file.

@@ -34,10 +34,11 @@ OnnxValue onnx_conv(OnnxGraph& g, const nn::Conv2d& layer, const OnnxValue& x);
 OnnxValue onnx_attention(OnnxGraph& g, const std::vector<OnnxValue>& q_k_v, double scale,
                          const OnnxValue& mask = {});
 /// Adds `block` applied to x, without a key/value cache, and returns the output. If the block has
-/// token_shift, tokens.mask must be empty. `first_values` is needed by models with value_shortcut,
-/// whose later blocks use the attention values of the first block. All calls for such a model must
-/// pass a pointer to the same string, which is empty before the first call. The first block stores
-/// its values there. Throws Error if `block` has a value_shortcut but no values are stored.
+/// token_shift, tokens.mask must be empty. `first_values` is for models with value_shortcut, whose
+/// later blocks mix the attention values of the first block into their own. For such a model, pass
+/// a pointer to one string, empty at first, to the calls for all blocks in order. The call for the
+/// first block stores the name of its values in the string. Throws Error if `block` has a
+/// value_shortcut but the pointer is null or the string is empty.
 OnnxValue onnx_block(OnnxGraph& g, const nn::Block& block, const OnnxValue& x,
                      const OnnxTokens& tokens, OnnxValue* first_values = nullptr);
 

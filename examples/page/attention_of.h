@@ -11,9 +11,10 @@
 
 namespace gradus {
 
-/// The attention weights of a model for a text. A translator's weights are for a text and its
-/// translation. `translation` is this translation, decoded from its tokens: the target text in the
-/// question or, if the question has none, the model's own output. For other models it is empty.
+/// The attention weights of a model for a text or, for a translator, for a text and its
+/// translation. The member `translation` is this translation, decoded from its tokens:
+/// Question::target or, if that is empty, the translation that the model generates. For models that
+/// do not translate, `translation` is empty.
 struct AttentionOf {
   std::vector<AttentionGroup> groups;
   std::string translation = {};

@@ -47,10 +47,11 @@ class RunPage {
 
   /// Answers the queued questions with probe(), and returns the changes of the learning rate that
   /// the reader has requested since the last call. `step` is the number of steps done. While the
-  /// run is paused, waits until the reader resumes the run or interrupted() is true. If the run is
-  /// not paused and `always` is false, limits the time for answers: once the work for the page has
-  /// taken 0.2 seconds in total, it answers only while affordable(0.01) is true. Other questions
-  /// stay queued for later calls. After 10 seconds without an answer, the reader gets an error.
+  /// run is paused, keeps answering until the reader resumes the run or interrupted() is true. If
+  /// the run is not paused and `always` is false, the time for answers is limited: once the work
+  /// for the page has taken 0.2 seconds in total, questions are answered only while
+  /// affordable(0.01) is true. Other questions stay queued for later calls. A reader whose question
+  /// has no answer after 10 seconds gets an error.
   std::vector<Rate> answer(int64_t step, const Probe& probe, bool always = false);
   /// Returns how many seconds answer() has spent in pauses since the last call of this function.
   double paused_seconds() { return std::exchange(paused_seconds_, 0); }

@@ -49,17 +49,16 @@ Tensor principal_plane(const Tensor& features) {
   const NoGrad no_grad;
   Tensor x = features.to(float64);
   x = x - mean(x, 0);
-  Tensor covariance = matmul(x.mT(), x) / static_cast<double>(x.size(0));
-  std::vector<Tensor> directions;
+  std::vector<Tensor> coordinates;
   for (int k = 0; k < 2; ++k) {
+    const Tensor covariance = matmul(x.mT(), x) / static_cast<double>(x.size(0));
     // The initial vector (1, cos 1, cos 2, ...) favours no direction.
     Tensor v = normalize(cos(arange(x.size(1)).to(float64)).unsqueeze(1), 0);
     for (int step = 0; step < 300; ++step) v = normalize(matmul(covariance, v), 0);
-    const Tensor variance = sum(v * matmul(covariance, v));
-    covariance = covariance - variance * matmul(v, v.mT());
-    directions.push_back(v);
+    coordinates.push_back(matmul(x, v));
+    x = x - matmul(coordinates.back(), v.mT());
   }
-  return matmul(x, cat(directions, 1));
+  return cat(coordinates, 1);
 }
 
 namespace {

@@ -23,7 +23,8 @@ HeatMap confusion_map(std::string path, const Tensor& counts,
                       const std::vector<std::string>& class_names);
 
 /// Returns the projections of features (N, D) on their first two principal components: (N, 2)
-/// float64. Uses power iteration. If all rows are equal, the result is 0.
+/// float64. Uses power iteration. If all rows are equal, the result is 0. Throws Error unless
+/// `features` has rank 2 and at least one element.
 Tensor principal_plane(const Tensor& features);
 
 /// Returns a scatter plot of principal_plane(features), with one series per class that occurs in

@@ -35,7 +35,7 @@ struct Canvas {
 /// Where images and text are drawn, in pixels from the upper left corner.
 struct TileLayout : Canvas {
   int64_t font = 9, line = 16;            // font size, and height of a line of text
-  int64_t across, most;                   // images in a row; characters that fit under each
+  int64_t across, most;                   // images in a row; characters that fit under an image
   int64_t scale;                          // magnification: 96 / image height, at least 1
   int64_t image_width, image_height;      // after magnification
   int64_t names, first_left, first_top;   // right edge of line names; upper left corner of image 0

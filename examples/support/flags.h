@@ -38,9 +38,9 @@ class Flags {
   void add(const std::string& name, T& value, const std::string& meaning) {
     add({key_of(name), meaning, &value}, kind_of(&value), "");
   }
-  /// Declares a flag after which a number, from 0 to `most`, is optional. If the flag is given
-  /// without a number, it sets the variable to `when_left_out`. `kind` stands for the number in
-  /// --help: if it is "PORT" and when_left_out is 8080, --help shows "[PORT]" and "default PORT
+  /// Declares a flag with an optional value, a number from 0 to `most`. If the flag is given
+  /// without a number, the variable is set to `when_left_out`. `kind` stands for the number in
+  /// --help: if `kind` is "PORT" and when_left_out is 8080, --help shows "[PORT]" and "default PORT
   /// 8080".
   void add_optional(const std::string& name, int64_t& value, int64_t when_left_out, double most,
                     const std::string& kind, const std::string& meaning);
@@ -82,7 +82,8 @@ class Flags {
   void refuse(const std::vector<std::string>& beginnings, const std::string& why) const;
   std::string help() const;
 
-  /// Returns the flags that checkpoints store, as pairs of name and value: "--min-lr" and "0.0001".
+  /// Returns the flags that checkpoints store, as pairs (name, value), for example ("--min-lr",
+  /// "0.0001").
   std::vector<std::pair<std::string, std::string>> stored_values() const;
   /// Returns the flags that checkpoints store, with their values, as a JSON object. For example,
   /// "--min-lr" has the key "min_lr".
@@ -126,10 +127,10 @@ class Flags {
   /// resembles a known flag, the message suggests that flag.
   void take_rest(const std::vector<std::string>& unread) const;
   models::Fields stored() const;
-  /// Restores `typed_value`, the command line's value of `flag`, after the file `where` was read.
-  /// Returns whether the file had changed the value. Throws Error, and restores nothing, if the
-  /// file has changed it but the flag is not in `may_change`. Does nothing and returns false if the
-  /// command line did not give the flag.
+  /// Sets `flag` back to `typed_value`, its value on the command line, if reading the file `where`
+  /// has changed the value. Returns whether the file had changed it. If the file has changed it but
+  /// `may_change` does not contain the flag, throws Error and sets nothing. Does nothing and
+  /// returns false if the command line did not give the flag.
   static bool enforce(const Flag& flag, const std::string& typed_value, const std::string& where,
                       const std::vector<std::string>& may_change);
 

@@ -9,10 +9,11 @@
 namespace gradus {
 
 std::string shown(const std::string& text) {
-  constexpr size_t most = 40;
+  size_t end = std::min<size_t>(text.size(), 40);
+  while (end > 0 && end < text.size() && (text[end] & 0xc0) == 0x80) --end;  // inside a character
   std::string result = "\"";
-  for (const char c : text.substr(0, most)) result += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-  return result + (text.size() > most ? "...\"" : "\"");
+  for (const char c : text.substr(0, end)) result += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  return result + (end < text.size() ? "...\"" : "\"");
 }
 
 std::string in_shell(const std::string& text) {

@@ -15,8 +15,9 @@ inline void add_weights(Flags& flags, Weights& weights) {
             "a quarter of the memory, and of the time to generate a token");
 }
 
-/// Converts the model to the dtype `weights`: to float32 all parameters, to bfloat16 or int8 only
-/// the weights of linear layers and embeddings. Weights::as_stored changes nothing.
+/// Converts weights of the model to the dtype `weights`. For float32, converts all parameters. For
+/// bfloat16 or int8, converts only the weights of linear layers and embeddings. For as_stored, does
+/// nothing.
 inline void store_weights(nn::Module& model, Weights weights) {
   if (weights == Weights::float32) model.to(float32);
   if (weights == Weights::bfloat16) model.to(bfloat16);

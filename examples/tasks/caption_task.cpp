@@ -13,17 +13,18 @@ namespace gradus {
 
 namespace {
 
-const ImageOptions& with_true_captions(const ImageOptions& images) {
+/// Refuses augmentation that makes captions untrue. A stored run keeps its shear and crops.
+const ImageOptions& with_true_captions(const ImageOptions& images, bool stored) {
   const models::AugmentOptions& a = images.augment;
   core::check(a.flip == 0, "--flip: expected 0, captions name left and right, got ", a.flip);
   core::check(a.grey == 0, "--grey: expected 0, captions name colours, got ", a.grey);
   core::check(a.rotate <= 15,
               "--rotate: expected at most 15 degrees, beyond which captions are wrong, got ",
               a.rotate);
-  core::check(a.shear <= 30,
+  core::check(stored || a.shear <= 30,
               "--shear: expected at most 30 degrees, beyond which captions are wrong, got ",
               a.shear);
-  core::check(a.crop_scale == 0 || a.crop_scale >= 0.8,
+  core::check(stored || a.crop_scale == 0 || a.crop_scale >= 0.8,
               "--crop-scale: expected 0 or at least 0.8, smaller crops lose shapes, got ",
               a.crop_scale);
   return images;
@@ -43,7 +44,7 @@ ImageOptions captioned_images() {
 }
 
 CaptionTask::CaptionTask(const ImageOptions& images, const TrainOptions& training)
-    : ImageTask(with_true_captions(images), training),
+    : ImageTask(with_true_captions(images, training.from_checkpoint()), training),
       tokenizer_(make_tokenizer({.name = "word"}, training.begins_with(), all_captions(),
                                 {"[PAD]", "[UNK]", "[START]", "[END]"})) {}
 

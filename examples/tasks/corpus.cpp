@@ -168,10 +168,14 @@ std::string Corpus::source_of(const Range& range) const {
 
 namespace {
 
-/// The token file at `path`, if it is complete.
-std::optional<TokenFile> find_tokens(const std::string& path) {
+/// The token file at `path`, if it is complete and of this text and tokenizer. Sets `other` if it is
+/// of another text or tokenizer.
+std::optional<TokenFile> find_tokens(const std::string& path, const std::string& source,
+                                     int64_t vocab_size, bool& other) {
   try {
     TokenFile file(path);
+    other = file.source() != source || file.vocab_size() != vocab_size;
+    if (other) return {};
     file.verify();
     return file;
   } catch (const Error&) {  // missing or damaged
@@ -196,10 +200,8 @@ int64_t count_unknown(const TokenFile& file, const models::Tokenizer& tokenizer)
 /// and its tokens are written there unless `files` forbids it.
 TokenFile Corpus::tokens_of(const Range& range, const std::string& path, TokenFiles files) {
   const std::string source = source_of(range), &text = range.text->name;
-  std::optional<TokenFile> file = find_tokens(path);
-  const bool other =
-      file && (file->source() != source || file->vocab_size() != tokenizer_->vocab_size());
-  if (other) file.reset();
+  bool other = false;
+  std::optional<TokenFile> file = find_tokens(path, source, tokenizer_->vocab_size(), other);
   if (!file && (files == TokenFiles::read_only || (other && files == TokenFiles::keep))) {
     file = TokenFile::temporary(text, *tokenizer_, {.first = range.first, .most = range.size});
   } else if (!file) {

@@ -23,7 +23,8 @@ class TokenSource {
   virtual models::PackedBatch random_batch(models::Split split, int64_t batch, uint64_t seed,
                                            int64_t step, int64_t index) const = 0;
   virtual int64_t validation_batches() const = 0;  ///< number of batches in the validation split
-  virtual int64_t validation_tokens() const = 0;   ///< number of validation targets other than -100
+  /// Returns the number of validation targets, without ignored ones (-100).
+  virtual int64_t validation_tokens() const = 0;
   /// Returns the number of all validation targets, including ignored ones (-100).
   virtual int64_t validation_inputs() const { return validation_tokens(); }
   /// Returns batch i of the validation split.

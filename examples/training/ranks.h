@@ -25,10 +25,11 @@ struct StepReport {
 
 /// Connects this process with the other processes of the run. Only rank 0 writes models,
 /// checkpoints and logs, and prints to stdout. What the other ranks print to stdout is discarded.
-/// With --on-disk, a rank writes the token files that it does not find. gather(), expect_same(),
-/// share_step(), gather_scores() and expect_same_weights() exchange data, so all ranks must call
-/// them, in the same order. If expect_same() or expect_same_weights() fails, rank 0 throws Error
-/// and the other ranks throw optim::OtherRankFailed, so that the message is printed once.
+/// With --on-disk, which keeps the tokens of the training text in files, any rank that does not
+/// find these files writes them. gather(), expect_same(), share_step(), gather_scores() and
+/// expect_same_weights() exchange data, so all ranks must call them, in the same order. If
+/// expect_same() or expect_same_weights() fails, rank 0 throws Error and the other ranks throw
+/// optim::OtherRankFailed, so that the message is printed once.
 class Ranks {
  public:
   /// Connects to all ranks. Throws Error if not all of them start within about `deadline` seconds.
@@ -43,7 +44,7 @@ class Ranks {
   bool is_first() const { return rank() == 0; }
   bool several() const { return size() > 1; }
   /// Returns the number of threads for this rank: its share of the processors of its machine.
-  /// Returns 1 if there is only one rank, which is then free to use more threads.
+  /// Returns 1 if there is only one rank; this value is not a limit, and callers should ignore it.
   int threads() const { return communicator_->threads(); }
   optim::Communicator& communicator() const { return *communicator_; }
 

@@ -72,7 +72,7 @@ class Task {
   virtual void begin() {}
   /// Returns the mean loss of batch number `index` of a step, both counted from 0. The loss depends
   /// only on step, index, the seed, the weights and the thread's random state. A resumed run
-  /// therefore repeats the steps of an uninterrupted run.
+  /// therefore continues with the same steps as an uninterrupted run.
   virtual Tensor loss(int64_t step, int64_t index) = 0;
   /// Returns the optimiser that the options specify.
   virtual std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options);

@@ -314,11 +314,10 @@ void join(const Ranks& ranks, const Flags& flags, TrainOptions& o, RunFolder& fo
 /// Makes the program's task. If that writes the data to files, rank 0 writes them before the other
 /// ranks read them.
 std::unique_ptr<Task> make_task(const Ranks& ranks, const TrainProgram& program) {
-  if (!ranks.several() || !program.writes_data()) return program.make_task();
   std::unique_ptr<Task> task;
-  if (ranks.is_first()) task = program.make_task();
-  ranks.gather("", "its data");
-  return ranks.is_first() ? std::move(task) : program.make_task();
+  if (ranks.is_first() || !program.writes_data()) task = program.make_task();
+  if (ranks.several()) ranks.gather("", "its data");
+  return task ? std::move(task) : program.make_task();
 }
 
 int run(const Ranks& ranks, Flags& flags, TrainOptions& o, const TrainProgram& program) {

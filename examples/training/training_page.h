@@ -55,7 +55,7 @@ class TrainingPage {
   RateByHand rates_;
   RunView view_;
   std::optional<RunPage> page_;
-  std::optional<LayerStatistics> statistics_;  // of the current update, if they are recorded
+  std::optional<LayerStatistics> statistics_;  // statistics of the current update, if recorded
   int64_t statistics_at_ = 0;                  // record no statistics before this step
 };
 

@@ -97,7 +97,8 @@ class Fields {
   /// Throws Error on the first value outside its limits. The message begins with `op`.
   void check(const char* op) const;
 
-  /// Returns the fields as a JSON object, on one line or with one line per field.
+  /// Returns the fields as a JSON object: with one line per field if `lines` is true, otherwise on
+  /// a single line.
   std::string to_json(bool lines = false) const;
   /// Sets the values from a JSON object. Throws Error, with nothing changed, if `json` is not a
   /// JSON object, if an entry is unknown, of the wrong type or outside its limits, or if a field

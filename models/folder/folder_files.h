@@ -19,7 +19,7 @@ void create_folder(const char* op, const std::string& dir);
 /// parse_json() (core/files/json.h) rejects its content.
 nlohmann::json read_json(const std::string& path);
 /// Returns the content of a JSON file, which must be an object. Throws Error, naming the file, if
-/// it is not, or if read_json() fails.
+/// the content is not an object. Also throws the errors of read_json().
 nlohmann::json read_json_object(const std::string& path);
 /// Writes an indented JSON file, replacing an existing file atomically. Throws Error on failure.
 void write_json(const std::string& path, const nlohmann::ordered_json& json);

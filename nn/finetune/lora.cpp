@@ -42,20 +42,26 @@ struct Lora {
   using Registry = Module::Registry;
   /// Names of the parameters that an update adds to its layer.
   static constexpr const char* parameters[] = {"lora_A.weight", "lora_B.weight"};
+  /// Returns the entry of the matrix that was passed to adaptable().
+  static const Module::Entry& matrix(const Registry& registry) {
+    return *std::ranges::find_if(registry.entries, [&](const Module::Entry& entry) {
+      return entry.tensor.impl_ptr() == registry.adaptable.impl_ptr();
+    });
+  }
   struct Layer {
     std::string name;
     Registry* registry;
     bool hidden;
     /// Returns the name in the model of the layer's parameter `own`.
     std::string path(const std::string& own) const { return name.empty() ? own : name + '.' + own; }
-    /// Returns the name in the model of the layer's matrix, its first parameter.
-    std::string weight() const { return path(registry->entries.front().name); }
+    /// Returns the name in the model of the layer's matrix.
+    std::string weight() const { return path(matrix(*registry).name); }
   };
 
   static void collect(Registry& registry, const std::string& prefix, std::vector<Layer>& out) {
     const auto known = [&](const Layer& l) { return l.registry == &registry; };
     if (registry.adaptable.defined() && std::none_of(out.begin(), out.end(), known))
-      out.push_back({prefix, &registry, registry.entries.front().hidden});
+      out.push_back({prefix, &registry, matrix(registry).hidden});
     for (const Module::Entry& entry : registry.entries)
       if (entry.child)
         collect(*entry.child, prefix.empty() ? entry.name : prefix + '.' + entry.name, out);

@@ -38,8 +38,8 @@ struct LoraUpdate {
 };
 
 /// Returns layer(activation(z)) or, if `is_gated`, layer(gated(z, activation)), see gated().
-/// `layer` must have a LoRA update. Only z is kept for backward, which computes the input of
-/// `layer` again.
+/// `layer` must have a LoRA update. Only z is saved for backward. Backward recomputes the input
+/// of `layer` from z.
 Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear& layer,
                             bool is_gated);
 
@@ -52,8 +52,8 @@ Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear
 ///
 /// Throws Error, with nothing changed, if an option is invalid, if the rank exceeds `in` or `out`
 /// of a selected layer, if no layer is selected, or if a selected layer already has an update. Also
-/// throws Error if an expression in options.layers matches no layer, or only layers that earlier
-/// expressions match too.
+/// throws Error if an expression in options.layers adds no layer to those that earlier expressions
+/// selected.
 void add_lora(Module& model, const LoraOptions& options = {});
 
 /// Freezes all parameters of a model, and adds to each named linear layer a trainable copy of the

@@ -416,8 +416,13 @@ TEST_CASE("merge_lora: a layer's own parameter keeps its place, whatever its nam
 
 TEST_CASE("merge_lora: a layer of the user's own, whose matrix has another name", "[lora]") {
   struct Mine : nn::Module {
+    nn::Sequential empty;  // a child, registered before the matrix
     const Tensor w;
-    Mine() : w(param("w", {4, 3}, nn::init::kaiming_uniform())) { adaptable(w), hidden_weight(w); }
+    Mine()
+        : empty(child("empty", nn::Sequential())),
+          w(param("w", {4, 3}, nn::init::kaiming_uniform())) {
+      adaptable(w), hidden_weight(w);
+    }
     Tensor operator()(const Tensor& x) const {
       return lora_update() ? (*lora_update())(x, w, {}) : linear(x, w);
     }

@@ -93,6 +93,9 @@ PackedBatch ChatData::random_batch(Split split, int64_t batch, uint64_t seed, in
   const auto draw = [&] { return static_cast<size_t>(draws.below(num_examples())); };
   std::vector<std::vector<size_t>> rows(static_cast<size_t>(batch));
   size_t next = draw();
+  // As if 8 rows came before the batch, the last of which may leave a draw for the first row.
+  for (int row = 0; row < 8; ++row)
+    for (int64_t used = 0; size(next) <= context_ - used; next = draw()) used += size(next);
   for (std::vector<size_t>& row : rows)
     for (int64_t used = 0; size(next) <= context_ - used; next = draw()) {
       row.push_back(next);

@@ -43,15 +43,15 @@ class ChatData {
   PackedBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                            int64_t index = 0) const;
   /// Returns up to `batch` consecutive rows, beginning with row `first`. Rows 0 to num_rows() - 1
-  /// contain each conversation in use once, in the order passed to the constructor. Throws Error
-  /// unless 0 <= first < num_rows() and batch > 0.
+  /// contain each conversation once, in the order passed to the constructor, except those that the
+  /// constructor left out. Throws Error unless 0 <= first < num_rows() and batch > 0.
   PackedBatch rows(int64_t first, int64_t batch) const;
   /// Returns the number of rows into which the conversations are packed.
   int64_t num_rows() const { return std::ssize(rows_); }
-  int64_t num_examples() const { return std::ssize(all_); }  ///< number of conversations in use
+  int64_t num_examples() const { return std::ssize(all_); }  ///< number of packed conversations
   /// Returns the number of conversations that the constructor left out.
   int64_t num_left_out() const { return left_out_; }
-  /// Returns the number of answer tokens in the conversations in use.
+  /// Returns the number of answer tokens in all rows.
   int64_t num_answer_tokens() const { return answer_tokens_; }
 
  private:

@@ -98,7 +98,8 @@ void check_special(const Tokenizer& tokenizer, const ChatTemplate& form) {
 
 /// Whether answers must begin with a space: the models of these templates saw one, but this
 /// tokenizer, of SentencePiece's kind, does not write it.
-bool needs_space(const Tokenizer& tokenizer, const ChatTemplate& form) {
+bool needs_space(const Tokenizer& tokenizer, const ChatTemplate& form, const std::string& answer) {
+  if (answer.empty() || answer.starts_with(' ')) return false;
   const auto* bpe = dynamic_cast<const HuggingFaceBPE*>(&tokenizer);
   return (form.name == "llama2" || form.name == "mistral") && bpe && bpe->adds_no_space();
 }
@@ -169,8 +170,7 @@ ChatTokens encode_chat(const Tokenizer& tokenizer, const ChatTemplate& form,
                                      : before == "user" ? form.user
                                                         : form.system;
     add_marks(pieces, tokenizer, turn.before, false);
-    if (answer && !message.content.starts_with(' ') && needs_space(tokenizer, form))
-      pieces.push_back({" ", true});
+    if (answer && needs_space(tokenizer, form, message.content)) pieces.push_back({" ", true});
     pieces.push_back({std::exchange(system, "") + message.content, answer});
     add_marks(pieces, tokenizer, turn.after, answer);
   }

@@ -68,8 +68,8 @@ struct ChatTokens {
 
 /// Returns the tokens of a conversation. If `ask` is true, they end with form.assistant.before, so
 /// that a model continues with its answer. With the templates llama2 and mistral and a
-/// character-level HuggingFaceBPE that puts no space before a text, an answer begins with a space.
-/// Throws Error
+/// character-level HuggingFaceBPE that puts no space before a text, each answer that is not empty
+/// begins with a space. Throws Error
 /// - if the conversation is empty, or its roles are not in the order that Conversation describes;
 /// - if `ask` is true and the last message is not the user's;
 /// - if the tokenizer rejects a text;

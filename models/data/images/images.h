@@ -67,7 +67,7 @@ class ImageData {
   /// the image.
   ImageData(const Shape& shape, std::vector<uint8_t> bytes, std::vector<int64_t> labels,
             std::vector<std::string> class_names);
-  // Copied even when moved: a data set that was moved from keeps its images.
+  // A move makes a copy, so a data set that was moved from keeps its images.
   ImageData(const ImageData&) = default;
   ImageData& operator=(const ImageData&) = default;
 

@@ -34,7 +34,7 @@ class DenoisingData : public PairSource {
     int64_t train = 0, validation = 0;  ///< number of sequences in each split
     int64_t too_short = 0;              ///< sequences dropped because they have only one token
     int64_t repeated = 0;               ///< sequences dropped because they equal an earlier one
-    int64_t tokens = 0, unknown = 0;    ///< number of tokens in use; how many are [UNK]
+    int64_t tokens = 0, unknown = 0;    ///< number of tokens in both splits; how many are [UNK]
     int64_t longest_target = 0;         ///< tokens of the longest target, with its sentinels
   };
 

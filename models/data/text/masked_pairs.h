@@ -26,11 +26,11 @@ struct MaskedBatch {
 
 struct MaskedPairsOptions {
   int64_t length = 128;     ///< T, the number of tokens per example, 5 to 2^20
-  int64_t segment = 0;      ///< maximum tokens per segment, up to (length - 3) / 2; 0: whole lines
-  double rate = 0.15;       ///< fraction of the tokens of A and B to predict, above 0 and at most 1
+  int64_t segment = 0;      ///< maximum tokens per segment of the text; 0: each line is a segment
+  double rate = 0.15;       ///< fraction of the ordinary tokens to predict, above 0 and at most 1
   double masked = 0.8;      ///< probability that a predicted token becomes [MASK]
   double random = 0.1;      ///< probability that a predicted token becomes a random ordinary token
-  double validation = 0.1;  ///< fraction of the text, at its end, to hold out; in [0, 1)
+  double validation = 0.1;  ///< fraction of the text to hold out, taken from its end; in [0, 1)
 };
 
 /// Examples for pre-training with masked tokens and next sentences: Devlin et al. 2019, arXiv
@@ -38,9 +38,10 @@ struct MaskedPairsOptions {
 ///
 /// Blank lines divide a text into documents, and a document consists of segments. If
 /// options.segment is above 0, a document is divided into nearly equal segments of at most that
-/// many tokens. Otherwise each line is a segment, but a line of more than (T - 3) / 2 tokens is
-/// divided into nearly equal segments. (Three tokens of an example are special.) Each segment is in
-/// one split only, but a line that occurs twice in the text may be in both.
+/// many tokens, and options.segment must be at most (T - 3) / 2. Otherwise each line is a segment,
+/// but a line of more than (T - 3) / 2 tokens is divided into nearly equal segments. (Three tokens
+/// of an example are special.) Each segment is in one split only, but a line that occurs twice in
+/// the text may be in both.
 ///
 /// Passage A consists of consecutive segments of a document: as many as fit in (T - 3) / 2 tokens,
 /// at least one, but never the document's last segment. With probability 1/2, passage B starts with

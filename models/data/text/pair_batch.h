@@ -12,14 +12,14 @@
 
 namespace gradus::models {
 
-/// B pairs of token sequences: source x and target y. All tensors are int64. S is the length of the
-/// longest x. T is the length of the longest y plus one, for [START] or [END]. Shorter rows are
-/// padded at the end.
+/// B pairs of token sequences, each a source and a target. All tensors are int64. S is the length
+/// of the longest source. T is the length of the longest target plus one, for [START] or [END].
+/// Shorter rows are padded at the end.
 struct PairBatch {
-  Tensor source;          ///< (B, S): x, then [PAD]
-  Tensor source_lengths;  ///< (B): length of each x, 1 to S
-  Tensor inputs;          ///< (B, T): [START], y, then [PAD]
-  Tensor targets;         ///< (B, T): y, [END], then -100, which cross_entropy ignores
+  Tensor source;          ///< (B, S): source tokens, then [PAD]
+  Tensor source_lengths;  ///< (B): number of tokens in each source, 1 to S
+  Tensor inputs;          ///< (B, T): [START], target tokens, then [PAD]
+  Tensor targets;         ///< (B, T): target tokens, [END], then -100, which cross_entropy ignores
 };
 
 /// Base class of data sets that consist of pairs of token sequences, in a training split and a

@@ -16,21 +16,21 @@ struct PairDataOptions {
   uint64_t seed = 0;         ///< determines which sources are held out
 };
 
-/// Encoded pairs, divided into training pairs and validation pairs. No source is in both splits,
-/// either as text or as tokens. (Lower-casing and [UNK] can make distinct texts equal as tokens.)
-/// If options.validation is above 0 and at least two sources differ, at least one source is held
-/// out.
+/// Encoded pairs, divided into training pairs and validation pairs. The two splits have no source
+/// text in common, and no sequence of source tokens. (Distinct texts can have the same tokens,
+/// because of lower-casing and [UNK].) If options.validation is above 0 and at least two sources
+/// differ, at least one source is held out.
 class PairData : public PairSource {
  public:
-  /// Counts of the pairs in use and of those left out.
+  /// Counts of the pairs in both splits and of those left out.
   struct Report {
     int64_t train = 0, validation = 0;  ///< number of pairs in each split
     int64_t too_long = 0;               ///< pairs left out because source or target is too long
     int64_t empty = 0;                  ///< pairs left out because source or target has no tokens
-    int64_t held_out = 0;               ///< training pairs left out: their source is held out
-    int64_t source_tokens = 0, target_tokens = 0;      ///< number of tokens in the pairs in use
-    int64_t unknown_sources = 0, unknown_targets = 0;  ///< [UNK] tokens in the pairs in use
-    int64_t longest_source = 0, longest_target = 0;    ///< number of tokens without [START], [END]
+    int64_t held_out = 0;               ///< training pairs left out, as validation has their source
+    int64_t source_tokens = 0, target_tokens = 0;      ///< number of tokens in both splits
+    int64_t unknown_sources = 0, unknown_targets = 0;  ///< number of [UNK] tokens in both splits
+    int64_t longest_source = 0, longest_target = 0;    ///< length in tokens, without [START], [END]
   };
 
   /// Encodes the pairs and chooses which to hold out. The source tokenizer needs [PAD]. The target
@@ -40,13 +40,13 @@ class PairData : public PairSource {
   PairData(const std::vector<TextPair>& pairs, const Tokenizer& source, const Tokenizer& target,
            const PairDataOptions& options = {});
   /// Encodes pairs that are already split. A training pair is left out, and counted in
-  /// Report::held_out, if a validation pair in use has the same source tokens. options.validation
-  /// and options.seed are ignored. Throws the same errors as the other constructor; the message
-  /// about a rejected text also says whether it is from a training pair or a validation pair.
+  /// Report::held_out, if a pair in the validation split has the same source tokens. Ignores
+  /// options.validation and options.seed. Throws the same errors as the other constructor; the
+  /// message about a rejected text also says whether it is from a training or a validation pair.
   PairData(const std::vector<TextPair>& train, const std::vector<TextPair>& validation,
            const Tokenizer& source, const Tokenizer& target, const PairDataOptions& options = {});
 
-  const Report& report() const { return report_; }  ///< counts of pairs in use and left out
+  const Report& report() const { return report_; }  ///< counts of pairs in the splits and left out
   /// Returns the number of pairs in a split.
   int64_t num_pairs(Split split) const override { return std::ssize(entries(split)); }
   int64_t longest_target() const override { return report_.longest_target; }

@@ -23,7 +23,7 @@ namespace gradus::models {
 std::vector<TextPair> date_pairs(int64_t n, uint64_t seed);
 
 struct ReversalOptions {
-  int64_t min_length = 1, max_length = 10;              ///< range of lengths, 1 to 65,536
+  int64_t min_length = 1, max_length = 10;              ///< limits of the length, 1 to 65,536
   std::string alphabet = "abcdefghijklmnopqrstuvwxyz";  ///< distinct ASCII characters
 };
 /// Returns n pairs of a random string and its reversal: "abcd" -> "dcba". No two sources are equal.

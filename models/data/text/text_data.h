@@ -9,7 +9,8 @@
 namespace gradus::models {
 
 /// A batch of B windows of a text: T consecutive tokens each and, for each of these tokens, the
-/// token that follows it. T is the context; TextData::after_windows() returns a shorter window.
+/// token that follows it. T is the `context` passed to TextData, or less in the window that
+/// TextData::after_windows() returns.
 struct TokenBatch {
   Tensor inputs;   ///< (B, T) int64
   Tensor targets;  ///< (B, T) int64: the token that follows each input token
@@ -28,7 +29,8 @@ class TextData {
   /// Uses separate tokens for each split.
   TextData(std::vector<int64_t> train, const std::vector<int64_t>& validation, int64_t context);
   ///@{
-  /// Like the constructors above, but the tokens stay in files and are read as needed. The methods
+  /// Uses tokens that stay in files and are read as needed: one file per split, or one file whose
+  /// first nine tenths (rounded down) are for training and the rest for validation. The methods
   /// then throw the errors of TokenFile::read.
   TextData(TokenFile tokens, int64_t context);
   TextData(TokenFile train, TokenFile validation, int64_t context);

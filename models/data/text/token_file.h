@@ -17,7 +17,7 @@ struct TokenFileOptions {
   int64_t piece = 1 << 22;  ///< approximate number of bytes to encode at a time, 1 to 2^32
   int64_t first = 0;        ///< offset in the text file of the first byte to encode
   int64_t most = std::numeric_limits<int64_t>::max();  ///< maximum number of bytes to encode
-  std::string source = {};  ///< identifies the input: 16 lower-case hexadecimal digits, or empty
+  std::string source = {};  ///< 16 lower-case hex digits that identify text and tokenizer, or empty
 };
 
 /// A memory-mapped file of token ids: only the parts that are read occupy memory.
@@ -63,7 +63,7 @@ class TokenFile {
   struct Written {
     int64_t bytes = 0;    ///< number of bytes of text encoded
     int64_t tokens = 0;   ///< number of tokens written
-    int64_t unknown = 0;  ///< number of these tokens that are [UNK]
+    int64_t unknown = 0;  ///< number of [UNK] tokens written
   };
   /// Encodes a text file, writes its tokens to the file `path`, atomically, and returns statistics.
   /// The text is read and encoded in pieces. Throws Error if a file cannot be read or written, or

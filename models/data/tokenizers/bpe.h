@@ -17,8 +17,8 @@ namespace gradus::models::internal {
 enum class WordRule {
   gpt2,    ///< GPT-2's pattern (see BPETokenizer)
   digits,  ///< each numeric character is a word; GPT-2's pattern splits the rest (SmolLM2)
-  llama3,  ///< Llama 3's pattern, in which a word has at most three characters of a number
-  qwen2,   ///< Qwen 2's pattern: like Llama 3's, but with one character of a number per word
+  llama3,  ///< Llama 3's pattern: a word has at most three numeric characters
+  qwen2,   ///< Qwen 2's pattern: like Llama 3's, but each numeric character is a word
 };
 /// Returns the index just after the word that begins at text[at]. `rule` splits the text into
 /// words, and `at` must be below text.size().

@@ -71,7 +71,7 @@ class HuggingFaceBPE : public Tokenizer {
   std::string source_;
   std::unique_ptr<const internal::BPEForm> form_;
   std::vector<std::string> tokens_, pieces_;           // name and text of each token, by id
-  std::unordered_map<std::string_view, int32_t> ids_;  // ids by name in model.vocab
+  std::unordered_map<std::string_view, int32_t> ids_;  // name -> id; the JSON entry model.vocab
   // Ids by name: added_ has all added tokens, visible_ only those that are not special.
   std::unordered_map<std::string, int64_t> added_, visible_;
   std::vector<int64_t> begin_ids_;

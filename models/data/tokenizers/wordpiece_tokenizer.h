@@ -73,7 +73,7 @@ class WordPieceTokenizer : public Tokenizer {
 
   std::vector<std::string> pieces_;
   WordPieceOptions options_;
-  std::unordered_map<std::string, int64_t> ids_;  // the pieces that are not special
+  std::unordered_map<std::string, int64_t> ids_;  // piece -> id, without special tokens
 };
 
 }  // namespace gradus::models

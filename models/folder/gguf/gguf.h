@@ -52,11 +52,11 @@ struct GgufModel {
 /// Writes a GPT and its tokenizer to a GGUF file. Replaces an existing file atomically. `tokenizer`
 /// may be null. If the model's vocabulary is larger than the tokenizer's, adds unused tokens.
 ///
-/// `text` may be null. From it, the file gets the chat template and the tokens that begin and end a
-/// text: the first id in bos_token_id and in eos_token_id, if it is below the vocabulary size. If
-/// there is no such id, the tokenizer's own token is written, if any. A token that the tokenizer
-/// puts before every text is always written as the one that begins a text. GGUF has no place for
-/// the other members and ids of TextInfo.
+/// `text` may be null. Otherwise the file gets its chat template and two of its token ids: the
+/// first in bos_token_id, which begins a text, and the first in eos_token_id, which ends one. If
+/// such an id is missing or outside the vocabulary, the tokenizer's own token is written, if any.
+/// If the tokenizer puts a token before every text, that token is written instead of
+/// bos_token_id's. GGUF has no place for the other members and ids of TextInfo.
 ///
 /// Throws Error, which names the problem, and leaves an existing file unchanged in these cases:
 /// - The top of this header does not list the model's options or the tokenizer.

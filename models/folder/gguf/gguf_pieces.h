@@ -13,8 +13,8 @@ namespace gradus::models::internal {
 /// Llama 2's does.
 bool has_pieces(const HuggingFaceBPE& tokenizer);
 
-/// Describes the tokenizer by entries "tokenizer.ggml.*", which are added to the metadata. `vocab`
-/// is the model's number of tokens. It must be at least the tokenizer's. The tokenizer must put at
+/// Adds the entries "tokenizer.ggml.*", which describe the tokenizer, to the metadata. `vocab` is
+/// the model's number of tokens. It must be at least the tokenizer's. The tokenizer must put at
 /// most one token before every text.
 ///
 /// The entry "scores" has one number per token. llama.cpp repeatedly merges the two neighbouring

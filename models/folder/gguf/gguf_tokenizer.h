@@ -45,7 +45,7 @@ Vocabulary read_vocabulary(const nlohmann::ordered_json& metadata, int64_t vocab
 nlohmann::json first_token(const nlohmann::ordered_json& metadata, const Vocabulary& vocabulary,
                            bool by_default);
 
-/// Describes the tokenizer by entries "tokenizer.ggml.*", which are added to the metadata. A null
+/// Adds the entries "tokenizer.ggml.*", which describe the tokenizer, to the metadata. A null
 /// tokenizer is described as "no_vocab". `vocab` is the model's number of tokens. Throws Error if
 /// llama.cpp does not support the tokenizer (gguf.h lists what it supports), or if it has more than
 /// `vocab` tokens.

@@ -93,7 +93,8 @@ void check_not_hidden(const std::string& dir, const Tokenizer* tokenizer, const 
     if (file_exists(in_folder(dir, "merges.txt"))) refuse("vocab.json", "vocab.txt");
   }
   const std::string jinja = in_folder(dir, "chat_template.jinja");
-  if (text && text->has_jinja() && file_exists(jinja) && read_file(jinja) != text->chat_template)
+  const bool writes_jinja = tokenizer && text && text->has_jinja();
+  if (writes_jinja && file_exists(jinja) && read_file(jinja) != text->chat_template)
     refuse("chat_template.jinja", "the chat template in tokenizer_config.json");
 }
 

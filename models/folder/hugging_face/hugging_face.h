@@ -11,7 +11,8 @@
 //   llama, mistral, qwen2, qwen3                             (LlamaForCausalLM, ...)
 //       GPT with rotary positions (optionally scaled as in Llama 3.1), RMS norms, gated
 //       feed-forward layers, and no biases. In addition, qwen2 has biases of queries, keys and
-//       values, qwen3 has qk_norm, mistral has an attention window, and qwen2 and qwen3 may have one
+//       values, qwen3 has qk_norm, and mistral has an attention window. qwen2 and qwen3 may also
+//       have an attention window.
 //   bert  Bert                                               (BertForPreTraining)
 //         BertClassifier                                     (BertForSequenceClassification,
 //                                                             BertForTokenClassification)

@@ -39,7 +39,7 @@ struct HuggingFaceLayer {
     /// ours, features 2i and 2i + 1. If the layer also contains the values, their order is the same
     /// in both.
     rotary,
-    heads,  ///< queries, keys and values joined, whose features are stored in our order
+    heads,  ///< joined queries, keys and values; Hugging Face stores them in our order
   };
   const char* layer;                   ///< our name
   std::vector<const char*> hf_layers;  ///< Hugging Face's names; if there are several, our layer is

@@ -31,8 +31,7 @@ NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceCo
 struct HeadsInFile {
   bool optional = false;                   ///< whether the file may lack heads, except those in
                                            ///< `required`
-  std::vector<std::string> required = {};  ///< our names of heads that the file must have even if
-                                           ///< `optional`
+  std::vector<std::string> required = {};  ///< our names of heads that the file must always have
 };
 /// Does the same as load_hugging_face_weights() for a file in which the tensors have the names that
 /// `names` describes, for example a GGUF file. `heads` says which heads the file may lack; by
