@@ -26,7 +26,8 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # one-dimensional convolutions (100), einsum (165), orderings and counts (median, quantile, unique, bincount,
     # nonzero, scatter: 120), cumprod (70), allclose, atan2, lerp, diag and smaller ones. Quantiles could go. 20 for
     # sizes beyond int64, which are refused, and for denormals, which kernels flush to 0.
-    "core/ops": (5720, ["core/ops"], []),
+    # 7 so that fractions are refused as counts, and so that gradients of losses have finite gradients.
+    "core/ops": (5727, ["core/ops"], []),
     "core/kernels": (3500, ["core/kernels"], []),
     # 500 more than planned, for Muon, several optimisers as one, running means of weights, and the model's options
     # that save steps: a loss in a fifth of the steps. Adagrad and Lion could go. 250 for what Llama's family has
@@ -39,8 +40,8 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # own, tall matrices without transposes. 10 so that adapters find output layers that are tied to embeddings.
     # 25 so that layers, updates and states of other sizes or dtypes are refused before anything changes, and so that
     # means, gradients and states may share no memory with parameters. 24 so that options of layers that cannot be met are
-    # refused before anything changes.
-    "nn and optim without ranks": (3879, ["nn", "optim"], ["optim/parallel", "optim/mpi"]),
+    # refused before anything changes. 10 so that infinite options and counts near int64's limit are refused.
+    "nn and optim without ranks": (3894, ["nn", "optim"], ["optim/parallel", "optim/mpi"]),
     # Not planned: one run on several machines.
     "optim/parallel, optim/mpi": (1150, ["optim/parallel", "optim/mpi"], []),
     "models without data, folder": (3500, ["models"], ["models/data", "models/folder"]),
@@ -49,13 +50,13 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # of chat templates, and messages that name the text. 25 so that each conversation is drawn equally often, and so
     # that tokens are those of Hugging Face where a token has two merges, where bytes are not UTF-8, and where
     # SentencePiece adds no space to an answer.
-    "models/data": (5410, ["models/data"], []),
+    "models/data": (5412, ["models/data"], []),
     # 750 more than planned, for GGUF, which llama.cpp reads (models/folder/gguf); 240 of these for the tokenizers of
     # Llama's family in it: SentencePiece's (gguf_pieces) could go. 305 for adapters that PEFT reads and writes, and for
     # labels and special tokens. 25 so that weights of another model change nothing, and so that GGUF files keep the
     # chat template and the ends of texts. 8 so that no older file hides the tokenizer or the
     # template that is saved. 2 so that tokens that would take the spaces beside them are refused.
-    "models/folder": (4100, ["models/folder"], []),
+    "models/folder": (4101, ["models/folder"], []),
     # More than planned: 1,100 for the page of a run (examples/page): what a model does while it trains is seen, asked
     # and changed without a second program. Answers about images and the statistics of layers could go. 130 for
     # TensorBoard's event files (examples/logs); runs are compared there with those of other libraries. 300 for pictures
@@ -65,7 +66,7 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # word_vectors), one file each: they show the library outside of transformers. reinforce could go. 50 so that no
     # request or question ends a run, and so that flags without effect are refused. 22 so that ranks write tokens once,
     # a refused run leaves them as they are, and data and captions that cannot be right are refused.
-    "examples": (9922, ["examples"], []),
+    "examples": (9923, ["examples"], []),
 }
 LARGE_FOLDERS = {"core/ops", "tests/ops", "examples"}  # one file per family of ops, per program
 

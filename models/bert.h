@@ -68,8 +68,8 @@ struct Bert : nn::Module {
   /// Returns the contextual embedding of each token: (B, T, dim). Throws Error if T is larger than
   /// config.context.
   Tensor operator()(const BertInput& input) const;
-  /// Returns one feature vector per row, tanh(pooler(x)) for the embedding x of the row's first
-  /// token: hidden (B, T, dim) -> (B, dim).
+  /// Returns one feature vector per input: hidden (B, T, dim) -> (B, dim). It is tanh(pooler(x)),
+  /// where x is the contextual embedding of the input's first token.
   Tensor pooled(const Tensor& hidden) const;
   /// Returns the masked-word head's logits for each token: hidden (..., dim) -> (..., vocab).
   Tensor word_logits(const Tensor& hidden) const;

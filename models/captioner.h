@@ -71,9 +71,9 @@ struct Captioner : nn::Module {
   /// returned by text_batch(). Throws Error if a caption has fewer than 2 or more than
   /// config.context + 1 tokens.
   Tensor loss(const Tensor& images, const TextBatch& captions) const;
-  /// Returns attention maps (B, T, grid, grid) for `words` (B, T). With map [b, t], the model
-  /// predicts the word that follows words[b, t]. Each map sums to 1. Applies no dropout and records
-  /// no gradients.
+  /// Returns attention maps (B, T, grid, grid) for `words` (B, T). Map [b, t] is the attention with
+  /// which the model predicts the word after words[b, t]. Each map sums to 1. Applies no dropout
+  /// and records no gradients.
   Tensor attention_maps(const Tensor& images, const Tensor& words) const;
 
   /// Returns a decoder with `beams` rows per image: row r captions image r / beams. The model must

@@ -135,8 +135,8 @@ class GPTDecoder : public Decoder {
   int64_t vocab() const override { return model_->config.vocab; }
   /// Reads `ids`, int64 (rows, T), and returns the logits of the token after them: (rows, vocab).
   /// Throws Error if gradients are being recorded, if `ids` has another shape or dtype, if an id is
-  /// not in the vocabulary, if T < 1 or T > room(), if T > 1 while lengths differ, or if this
-  /// decoder was moved from.
+  /// not in the vocabulary, if T < 1 or T > room(), if T > 1 while rows differ in length, or if
+  /// this decoder was moved from.
   Tensor next_logits(const Tensor& ids) override;
   void reorder(const Tensor& rows) override;
   int64_t room() const override {

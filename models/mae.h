@@ -31,8 +31,7 @@ struct MAEConfig {
 
 /// The result of an MAE.
 struct MAEResult {
-  Tensor patches;  ///< predictions (B, patches, C * patch * patch), of normalised patches if
-                   ///< config.normalise
+  Tensor patches;  ///< predictions (B, patches, C * patch * patch); normalised if config.normalise
   Tensor hidden;   ///< (B, patches) bool: true for hidden patches
   Tensor loss;     ///< mean squared error of the predictions for hidden patches
 };
@@ -68,9 +67,9 @@ struct MAE : nn::Module {
   /// Returns the images with the value `fill` in all hidden patches. `hidden` is MAEResult::hidden.
   /// Records no gradients.
   Tensor masked(const Tensor& images, const Tensor& hidden, double fill = 0) const;
-  /// Returns the images with each hidden patch replaced by its reconstruction. If config.normalise,
-  /// the reconstruction is scaled to the mean and standard deviation of the original patch. Records
-  /// no gradients.
+  /// Returns the images with each hidden patch replaced by its reconstruction. If config.normalise
+  /// is true, the reconstruction is scaled to the mean and standard deviation of the original
+  /// patch. Records no gradients.
   Tensor reconstructed(const Tensor& images, const MAEResult& result) const;
 
  private:

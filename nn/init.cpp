@@ -38,7 +38,7 @@ double inverse_normal_cdf(double p, double low, double high) {
 Tensor uniform(const Shape& shape, double low, double high) {
   const auto fits = [](double x) { return std::isfinite(static_cast<float>(x)); };
   check(low <= high && fits(low) && fits(high) && fits(high - low), "init::uniform: expected low ",
-        "<= high with a finite difference in float32, got ", low, " and ", high);
+        "<= high, both and their difference finite in float32, got ", low, " and ", high);
   NoGrad no_grad;
   Tensor x = rand(shape);
   return x.mul_(high - low).add_(scalar(low));

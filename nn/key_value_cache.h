@@ -42,11 +42,12 @@ class KeyValueCache {
   bool uneven() const;     ///< whether the sequences differ in length
   int64_t capacity() const { return capacity_; }  ///< maximum number of tokens per sequence
   /// Returns, for each token of x (B, T, dim), the features of the previous token: (B, T, dim).
-  /// token_shift() needs them. x, with T >= 1, is the input of a sublayer (0: attention, 1: MLP)
-  /// for the next tokens. For x's first token, the previous token is the one saved last for this
-  /// sublayer, or 0 if none was saved. If `save`, saves the last token of x for the next call with
-  /// the same sublayer. Throws Error, with nothing changed, if gradients are being recorded, if
-  /// `sublayer` is above 1, or if x has other sequences, another dim or another dtype than before.
+  /// token_shift() calls this. x contains the next T >= 1 tokens of the sequences, as the input of
+  /// attention (sublayer 0) or of the MLP (sublayer 1) in a transformer block. For x's first token,
+  /// the previous token is the one saved last for this sublayer, or 0 if none was saved. If `save`,
+  /// saves the last token of x for the next call with the same sublayer. Throws Error, with nothing
+  /// changed, if gradients are being recorded, if `sublayer` is above 1, if B is not the number of
+  /// sequences, or if x differs from the saved token in dim or dtype.
   Tensor previous_tokens(size_t sublayer, const Tensor& x, bool save = true);
   /// Replaces every sequence i by the old sequence rows[i], as beam search requires. `rows` is
   /// int64 (B), and may contain an index more than once.
@@ -61,12 +62,13 @@ class KeyValueCache {
   void remove_row(int64_t row);
   /// Removes the tokens of all sequences; the number of sequences stays the same.
   void clear();
-  /// If an exception ends the scope of a Rollback, removes the tokens that were appended within it.
+  /// If an exception destroys a Rollback, removes the tokens that were appended to the cache since
+  /// the Rollback was constructed.
   struct Rollback {
     KeyValueCache* const cache;  ///< the cache, or null
-    /// The lengths of the sequences at the start.
+    /// The lengths of the sequences at construction.
     const std::vector<int64_t> lengths = cache ? cache->lengths_ : std::vector<int64_t>();
-    const int exceptions = std::uncaught_exceptions();  ///< number of exceptions at the start
+    const int exceptions = std::uncaught_exceptions();  ///< uncaught exceptions at construction
     ~Rollback();
   };
 

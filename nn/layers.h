@@ -24,10 +24,10 @@ struct LinearOptions {
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
-  /// Makes a layer from existing parameters, for example a weight shared with an embedding. Both
-  /// must be leaves of the same dtype, float32 or float64, not expanded, and the layer makes them
-  /// require grad. Throws Error, with both unchanged, if they are not, or if the shapes do not fit.
-  /// Module::hidden_matrices does not list this weight.
+  /// Makes a layer from existing parameters, for example a weight shared with an embedding, and
+  /// makes them require grad. Throws Error, with both unchanged, unless they are leaves of the same
+  /// dtype, float32 or float64, are not expanded, and have shapes that fit. Module::hidden_matrices
+  /// does not list this weight.
   explicit Linear(const Tensor& weight, const Tensor& bias = {});
   /// Applies the layer to x: (..., in) -> (..., out).
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;

@@ -50,7 +50,7 @@ RMSprop::RMSprop(ParameterGroups params, const RMSpropOptions& options)
                            }) {
   check(options.alpha >= 0 && options.alpha < 1, "RMSprop: expected alpha in [0, 1), got ",
         options.alpha);
-  check(options.eps >= 0, "RMSprop: expected eps >= 0, got ", options.eps);
+  internal::check_eps("RMSprop", options.eps);
   check(options.momentum >= 0 && options.momentum < 1, "RMSprop: expected 0 <= momentum < 1, got ",
         options.momentum);
 }
@@ -79,9 +79,9 @@ Adagrad::Adagrad(ParameterGroups params, const AdagradOptions& options)
           {State("sum", [start = options.initial_sum](
                             const Tensor& p) { return full(p.shape(), start, p.dtype()); })},
           [options](const auto& c) { adagrad(c, options); }) {
-  check(options.lr_decay >= 0 && options.initial_sum >= 0 && options.eps >= 0,
-        "Adagrad: expected lr_decay, initial_sum and eps >= 0, got ", options.lr_decay, ", ",
-        options.initial_sum, " and ", options.eps);
+  for (double x : {options.lr_decay, options.initial_sum, options.eps})
+    check(x >= 0 && std::isfinite(x),
+          "Adagrad: expected a finite lr_decay, initial_sum and eps >= 0, got ", x);
 }
 
 // ---- Lion ----

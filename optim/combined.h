@@ -9,8 +9,9 @@ namespace gradus::optim {
 
 /// Several optimisers used as one: they step together, follow one learning-rate schedule and are
 /// saved together. Gradients are clipped by their norm over all parameters. If one of the
-/// optimisers rejects a step, for example because a gradient is NaN, step() throws Error and none
-/// of them steps.
+/// optimisers rejects a step, for example because Muon has a gradient that is NaN, step() throws
+/// Error and none of them steps. Each rejects only gradients of its own parameters: if a gradient
+/// of another optimiser is NaN, clipping makes all parameters NaN.
 class CombinedOptimizer : public Optimizer {
  public:
   /// Throws Error if there is no optimiser, if one is null, if one is a ShardedOptimizer (shard the
@@ -18,7 +19,7 @@ class CombinedOptimizer : public Optimizer {
   /// two optimisers; the message then names these two.
   explicit CombinedOptimizer(std::vector<std::unique_ptr<Optimizer>> parts);
 
-  /// Returns the parameters of all optimisers, in the order given.
+  /// Returns the parameters of all optimisers, in the order of the constructor's `parts`.
   std::vector<Tensor> parameters() const override;
   double lr() const override;  ///< learning rate of the first optimiser
   /// Sets the learning rate of the first optimiser, and multiplies those of the others by the same

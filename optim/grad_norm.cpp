@@ -34,6 +34,10 @@ void internal::check_max_norm(const char* op, double max_norm) {
   check(max_norm > 0, op, ": expected a maximum gradient norm > 0, got ", max_norm);
 }
 
+void internal::check_eps(const char* op, double eps) {
+  check(eps >= 0 && std::isfinite(eps), op, ": expected a finite eps >= 0, got ", eps);
+}
+
 void internal::check_apart(const char* op, const std::vector<Tensor>& params) {
   for (size_t i = 0; i < params.size(); ++i)
     for (size_t k = 0; k < i; ++k) {
@@ -50,7 +54,8 @@ void internal::check_counts(const char* op, const NamedTensors& state, const std
   for (const auto& [key, tensor] : state)
     if (('.' + key).ends_with('.' + name) && tensor.defined() && tensor.dtype() == int64)
       for (const int64_t n : tensor.to_vector<int64_t>())
-        check(n >= 0, op, ": expected counts >= 0 in ", key, ", got ", n);
+        check(n >= 0 && n <= int64_t{1} << 53, op, ": expected counts from 0 to 2^53 in ", key,
+              ", got ", n);
 }
 
 double grad_norm(const std::vector<Tensor>& params) {

@@ -12,9 +12,10 @@ double grad_norm(const std::vector<Tensor>& params);
 /// Scales the gradients by min(1, max_norm / (norm + 1e-6)) and returns the norm before scaling.
 /// Unless the factor is 1, each gradient is replaced by a new tensor. All gradients become NaN if
 /// the norm is NaN, or if both the norm and max_norm are infinite. If only the norm is infinite,
-/// the factor is 0: infinite elements become NaN, and all others become zero. Throws Error unless
-/// max_norm > 0. Optimizer::step with max_grad_norm clips within the update instead and leaves the
-/// gradients unchanged.
+/// the factor is 0: infinite elements become NaN, and all others become zero. A factor below the
+/// smallest normal number of the gradients' dtype, 1.2e-38 for float32, counts as 0 too. Throws
+/// Error unless max_norm > 0. Optimizer::step with max_grad_norm clips within the update instead
+/// and leaves the gradients unchanged.
 double clip_grad_norm(const std::vector<Tensor>& params, double max_norm);
 
 namespace internal {
@@ -25,12 +26,14 @@ double norm_of(const std::vector<Tensor>& gradients);
 double clip_factor(double norm, double max_norm);
 /// Throws Error unless max_norm > 0. The message begins with `op`.
 void check_max_norm(const char* op, double max_norm);
+/// Throws Error unless eps >= 0 and finite. The message begins with `op`.
+void check_eps(const char* op, double eps);
 /// Throws Error if one of these contiguous parameters is listed twice or shares memory with
 /// another. The message begins with `op` and names both.
 void check_apart(const char* op, const std::vector<Tensor>& params);
-/// Throws Error if a tensor of counts in `state` contains a number below 0. These are the int64
-/// tensors whose name is `name` or ends with a dot and `name`, for example "Muon.step" for "step".
-/// The message begins with `op`.
+/// Throws Error if a tensor of counts in `state` contains a number below 0 or above 2^53. These
+/// are the int64 tensors whose name is `name` or ends with a dot and `name`, for example
+/// "Muon.step" for "step". The message begins with `op`.
 void check_counts(const char* op, const NamedTensors& state, const std::string& name);
 
 }  // namespace internal

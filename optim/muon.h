@@ -41,8 +41,8 @@ struct MuonOptions {
 /// size along all of its singular directions, including those with small gradients. Embeddings,
 /// output layers, biases and norms need another optimiser, see CombinedOptimizer. The bits of the
 /// result do not depend on the number of threads. step() throws Error, with nothing changed, if a
-/// gradient contains a NaN or an infinity. Jordan et al. 2024, "Muon: An optimizer for hidden
-/// layers in neural networks"; `cautious`: Chen et al. 2025, arXiv 2510.12402.
+/// gradient of these matrices contains a NaN or an infinity. Jordan et al. 2024, "Muon: An
+/// optimizer for hidden layers in neural networks"; `cautious`: Chen et al. 2025, arXiv 2510.12402.
 class Muon : public GroupOptimizer {
  public:
   /// Each parameter must have at least 2 axes and one row. If its `rows` are given (see

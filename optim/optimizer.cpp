@@ -19,7 +19,7 @@ ParameterGroups decay_groups(const std::vector<Tensor>& params) {
 
 double Optimizer::step(const StepOptions& options) {
   internal::check_max_norm(name_, options.max_grad_norm);
-  check(!options.grad_norm || !(*options.grad_norm < 0), name_,
+  check(!options.grad_norm || *options.grad_norm >= 0, name_,
         ": expected a gradient norm >= 0, got ", options.grad_norm.value_or(0));
   NoGrad no_grad;
   check_step();

@@ -38,7 +38,7 @@ struct StepOptions {
   double max_grad_norm = std::numeric_limits<double>::infinity();
   /// The norm of the gradients before clipping, which is compared with max_grad_norm. If the
   /// parameters are divided among several optimisers or processes, set it to the norm of all
-  /// gradients. Default: the norm of this optimiser's gradients.
+  /// gradients. Must be >= 0. Default: the norm of this optimiser's gradients.
   std::optional<double> grad_norm = {};
 };
 
@@ -68,8 +68,8 @@ class Optimizer {
   double step(const StepOptions& options = {});
   /// Clears the gradients of all parameters: grad() is then undefined.
   void zero_grad();
-  /// Returns all parameters, in the order given. A CombinedOptimizer returns those of its first
-  /// optimiser first.
+  /// Returns all parameters, in the order in which they were passed to the constructor. A
+  /// CombinedOptimizer returns those of its first optimiser first.
   virtual std::vector<Tensor> parameters() const = 0;
 
   virtual double lr() const = 0;  ///< learning rate, without the groups' lr_scale
@@ -82,7 +82,7 @@ class Optimizer {
   virtual NamedTensors state_dict() const = 0;
   /// Restores a state returned by state_dict(). If names, shapes or dtypes do not match, changes
   /// nothing and throws one Error that lists the names, at most ten of each kind of mismatch. Also
-  /// throws Error, with nothing changed, if a number of updates is below 0.
+  /// throws Error, with nothing changed, if a number of updates is below 0 or above 2^53.
   virtual void load_state_dict(const NamedTensors& state) = 0;
 
  protected:
@@ -151,7 +151,7 @@ class GroupOptimizer : public Optimizer {
   /// Throws Error, before anything is changed, if the parameter cannot be updated with `grad`.
   virtual void check_gradient(size_t /*index*/, const Tensor& /*grad*/) const {}
 
-  const std::vector<State>& states() const { return states_; }  ///< as given to the constructor
+  const std::vector<State>& states() const { return states_; }  ///< the constructor's `states`
   /// Returns the name of a parameter in error messages, for example "AdamW: parameter 3 of shape
   /// (2, 5)".
   std::string label(size_t index, const Tensor& param) const;
@@ -208,8 +208,8 @@ class TensorOptimizer : public GroupOptimizer {
 
  protected:
   using Rule = std::function<void(Parameter&)>;  ///< updates one parameter
-  /// Makes an optimiser whose steps call `rule` for one parameter after another, in the order
-  /// given. If the rule throws, the earlier parameters have already been updated, and the failed
+  /// Makes an optimiser whose steps call `rule` for one parameter after another, in the order of
+  /// `groups`. If the rule throws, the earlier parameters have already been updated, and the failed
   /// step counts as an update of all parameters.
   TensorOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
                   std::vector<State> states, Rule rule);

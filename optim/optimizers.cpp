@@ -70,7 +70,7 @@ template <class Options>
 void check_adam(const char* name, const Options& options) {
   for (double beta : {options.beta1, options.beta2})
     check(beta >= 0 && beta < 1, name, ": expected betas in [0, 1), got ", beta);
-  check(options.eps >= 0, name, ": expected eps >= 0, got ", options.eps);
+  internal::check_eps(name, options.eps);
 }
 }  // namespace
 

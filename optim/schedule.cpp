@@ -5,6 +5,7 @@
 #include "gradus/core/files/named_tensors.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/factories.h"
+#include "gradus/optim/grad_norm.h"
 
 namespace gradus::optim::schedule {
 
@@ -121,12 +122,13 @@ NamedTensors Plateau::state_dict() const {
 }
 
 void Plateau::load_state_dict(const NamedTensors& state) {
+  for (const char* count : {"bad", "cooldown"})
+    internal::check_counts("schedule::Plateau", state, count);
   const NamedTensors own = state_dict();
   load_named("schedule::Plateau", own, state);
-  for (const auto& [what, value] : own)
-    check(what == "best" || (value.item() >= 0 && std::isfinite(value.item())),
-          "schedule::Plateau: expected a finite ", what, " >= 0, got ", value.item());
-  lr_ = own[0].second.item();
+  const double lr = own[0].second.item();
+  check(lr >= 0 && std::isfinite(lr), "schedule::Plateau: expected a finite lr >= 0, got ", lr);
+  lr_ = lr;
   best_ = own[1].second.item();
   bad_ = own[2].second.item<int64_t>();
   cooldown_ = own[3].second.item<int64_t>();

@@ -89,7 +89,7 @@ class Plateau {
   NamedTensors state_dict() const;
   /// Restores a state returned by state_dict(). If names, shapes or dtypes do not match, changes
   /// nothing and throws one Error that lists the names. Also throws Error, with nothing changed, if
-  /// "lr" is negative or not finite, or if "bad" or "cooldown" is negative.
+  /// "lr" is negative or not finite, or if "bad" or "cooldown" is below 0 or above 2^53.
   void load_state_dict(const NamedTensors& state);
 
  private:

@@ -56,8 +56,11 @@ void WeightAverage::update() {
   const NoGrad no_grad;
   const double t = static_cast<double>(updates_ + 1), decay = std::min(decay_, t / (9 + t));
   for_each_chunk(params_, means_, [=]<class T>(const T* param, T* mean, int64_t n) {
-    const T rest = static_cast<T>(1 - decay);
-    simd_for(n, [=](int64_t i) { mean[i] += rest * (param[i] - mean[i]); });
+    const T keep = static_cast<T>(decay), rest = static_cast<T>(1 - decay);
+    if (decay < 0.1)  // the other form would keep the rounding error of a large mean
+      simd_for(n, [=](int64_t i) { mean[i] = param[i] - keep * (param[i] - mean[i]); });
+    else
+      simd_for(n, [=](int64_t i) { mean[i] += rest * (param[i] - mean[i]); });
   });
   ++updates_;
 }

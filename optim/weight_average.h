@@ -13,7 +13,8 @@ namespace gradus::optim {
 ///   ... optimizer.step();  average.update(); ...
 ///   { optim::WeightAverage::Applied applied(average);  evaluate(model); }
 /// A WeightAverage is movable but not copyable: a copy would share the means but not the number of
-/// updates.
+/// updates. A mean overflows to infinity if the difference between it and the parameter exceeds the
+/// largest finite number.
 class WeightAverage {
  public:
   WeightAverage(WeightAverage&&) noexcept = default;
@@ -49,7 +50,7 @@ class WeightAverage {
   NamedTensors state_dict() const;
   /// Restores a state returned by state_dict(). If names, shapes or dtypes do not match, changes
   /// nothing and throws one Error that lists the names. Also throws Error, with nothing changed, if
-  /// the number of updates is below 0, or while the means are applied (see Applied).
+  /// the number of updates is below 0 or above 2^53, or while the means are applied (see Applied).
   void load_state_dict(const NamedTensors& state);
 
  private:

@@ -33,8 +33,8 @@ struct Attention {
   double scale = 1;
   bool causal = false;            ///< query i sees no key after key i + keys - queries
   int64_t window = 0;             ///< query i sees at most `window` keys. The last of them is key
-                                  ///< i + keys - queries. The caller must set window: to `keys` if
-                                  ///< there is no limit or if `causal` is false
+                                  ///< i + keys - queries. Must be `keys` if there is no limit or if
+                                  ///< `causal` is false
   const bool* visible = nullptr;  ///< a boolean mask, or null. Where it is false, the query does
                                   ///< not see the key
   const T* bias = nullptr;        ///< a mask that is added to the scores, or null. At most one of

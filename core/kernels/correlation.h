@@ -273,7 +273,8 @@ void Correlation<E>::run() const {
 /// The images are divided into parts. Each part has its own array of sums (groups, rows, columns),
 /// where `columns` is `out` rounded up to whole panels. At the end the arrays are added in the
 /// order of the parts. If an array is large, there are fewer parts, to limit memory. Threads divide
-/// the work by part and group. If these are few, they also divide the input channels of a group.
+/// the work by part and group. If there are few parts and groups, threads also divide the input
+/// channels of each group.
 ///
 /// If E is a Pair, windows are processed in pairs of neighbours of the same row. If a row has an
 /// odd number of windows, its last pair consists of the last two windows. The first of these two is

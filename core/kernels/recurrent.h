@@ -16,7 +16,8 @@
 
 namespace gradus::kernel {
 
-// ---- cells: compute unit j of one step of one row; h' and c' are h and c after the step ----
+// ---- cells ----
+// A cell computes hidden unit j of one step of one row. h' and c' are h and c after the step.
 
 /// One step of one row (a sequence of the batch) with H hidden units. Arrays of size (gates * H),
 /// with gates = Cell::gates, store one gate after another. c is the cell state of LSTM; other cells
@@ -127,7 +128,7 @@ struct Gru {
 struct Sequences {
   int64_t time, hidden;          ///< time: steps per row, with padding; hidden: hidden units
   std::vector<int64_t> lengths;  ///< number of steps per row, from 1 to `time`
-  bool reverse;                  ///< run each row from its last step to its first
+  bool reverse;                  ///< whether to process each row from its last step to its first
 
   int64_t length(int64_t b) const { return lengths[static_cast<size_t>(b)]; }
   /// Returns the index, in an array (batch * time, ...), of the element that row b processes in

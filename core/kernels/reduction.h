@@ -18,11 +18,12 @@
 namespace gradus::kernel {
 
 /// Describes how to sum x over some of its axes. The other axes are kept: they are the axes of the
-/// result y, which is contiguous.
+/// result y, which is contiguous. The innermost loop runs over one axis, called the inner axis. All
+/// other axes are called outer axes. Axes are merged where their strides allow it.
 struct SumPlan {
   Shape kept, kept_x, kept_y;                   // outer kept axes: sizes, strides in x and in y
   Shape reduced, reduced_x;                     // outer reduced axes: sizes, strides in x
-  bool columns = false;                         // true: the inner axis is kept; false: summed over
+  bool columns = false;                         // whether the inner axis is kept, not summed over
   int64_t inner = 1, inner_x = 1, inner_y = 0;  // inner axis: size, strides in x and in y
 
   SumPlan(const Shape& shape, const Shape& strides, const std::array<bool, max_rank>& is_reduced) {

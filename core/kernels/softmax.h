@@ -13,7 +13,7 @@
 
 namespace gradus::kernel {
 
-/// Returns the number of rows of n elements per chunk of work: about 32 KB.
+/// Returns how many rows of n elements make a chunk of work of about 32 KB; at least 1.
 template <class T>
 int64_t rows_per_chunk(int64_t n) {
   return std::max<int64_t>(32768 / (std::max<int64_t>(n, 1) * static_cast<int64_t>(sizeof(T))), 1);

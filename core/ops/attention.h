@@ -63,8 +63,8 @@ class AttentionTrace {
   const std::vector<Tensor>& weights() const { return weights_; }
   /// Calls the function `weights` and appends the tensor (B, H, Tq, Tk) that it returns, detached,
   /// to the innermost trace of this thread. Does nothing if the thread has no trace or if
-  /// recomputing() is true. Call this to record attention that the ops above do not compute, as
-  /// nn::Attention does.
+  /// recomputing() is true. Call this from code that computes attention without
+  /// scaled_dot_product_attention or self_attention, such as nn::Attention.
   template <class Weights>
   static void add(Weights&& weights) {
     if (AttentionTrace* trace = current(); trace && !recomputing())

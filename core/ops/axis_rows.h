@@ -23,7 +23,7 @@ struct AxisRows {
   Tensor tensor;
   int dim;
   int64_t rows, n;
-  Shape shape, kept;  // x's shape; x's shape with size 1 along dim
+  Shape shape, kept;  // the shape of x; the same but with size 1 along dim
 
   AxisRows(const char* op, const Tensor& x, int64_t axis)
       : dim(normalize_dim(op, axis, x.rank())), n(x.shape()[dim]), shape(x.shape()), kept(shape) {

@@ -19,8 +19,9 @@ namespace gradus::internal {
 /// - x is float64, int64 or bool.
 /// - `dtype` is int8, and x is not a matrix of finite elements.
 /// - `dtype` is int64, and an element is NaN or out of int64's range.
-/// - x is bfloat16 or int8 and not contiguous, or is an int8 view with another shape than its
-///   matrix. Such a view has no scales.
+/// - x is bfloat16 or int8, and is not contiguous.
+/// - x is an int8 view whose shape differs from that of the viewed matrix. Such a view has no
+///   scales.
 Tensor recoded(const Tensor& x, Dtype dtype);
 /// Returns x converted to float32 if x is bfloat16 or int8, else x itself.
 Tensor floating(const Tensor& x);
@@ -34,7 +35,8 @@ Tensor rows_of(const Tensor& matrix, int64_t begin, int64_t end);
 void convert_in_place(const char* op, const NamedTensors& tensors, Dtype dtype);
 /// Copies the elements of `source`, and its scales if it is int8, into `to`, and returns `to`. Both
 /// tensors must be bfloat16 or int8. Throws Error unless both are contiguous, of the same shape and
-/// of the same dtype. Also throws Error if one is an int8 view with another shape than its matrix.
+/// of the same dtype. Also throws Error if one of them is an int8 view whose shape differs from
+/// that of the viewed matrix.
 Tensor copy_compressed(const Tensor& source, const Tensor& to);
 /// Computes out = x weight^T: x (m, k) float32, weight (n, k) bfloat16 or int8, out (m, n) float32
 /// and contiguous. If `done` is not empty, calls done(tile) for each tile of out as soon as it has

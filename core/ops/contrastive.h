@@ -23,8 +23,8 @@ struct ContrastiveOptions {
 
 /// Returns the InfoNCE loss of each anchor's positive against its negatives,
 ///   -1/N sum_i log(exp(s(a_i, p_i)) / (exp(s(a_i, p_i)) + sum_k exp(s(a_i, n_ik)))),
-/// with s(a, b) = sim(a, b) / temperature, for anchors a (N, D), positives p (N, D) and negatives
-/// n (N, K, D), or (K, D) if all anchors share the negatives.
+/// for anchors a (N, D), positives p (N, D) and negatives n (N, K, D), or (K, D) if all anchors
+/// share the negatives. s(a, b) = sim(a, b) / temperature; see ContrastiveOptions for sim.
 Tensor info_nce(const Tensor& anchors, const Tensor& positives, const Tensor& negatives,
                 const ContrastiveOptions& options = {});
 

@@ -32,12 +32,16 @@ Tensor scalar(double value, Dtype dtype = float32);
 Tensor arange(double start, double end, double step = 1, Dtype dtype = int64);
 /// Returns 0, 1, ..., end - 1 as int64. Throws Error if end < 0.
 inline Tensor arange(int64_t end) { return arange(0, static_cast<double>(end)); }
+Tensor arange(std::floating_point auto end) = delete;  // instead of cutting off a fraction
+Tensor arange(std::same_as<bool> auto end) = delete;
 /// Returns n evenly spaced values from start to end, both included, or only start if n is 1. Throws
 /// Error if n < 0, if start or end is not finite, or if the dtype is int64 and start, end or a
 /// value between them is not an integer in int64's range.
 Tensor linspace(double start, double end, int64_t n, Dtype dtype = float32);
 /// Returns the (n, n) identity matrix.
 Tensor eye(int64_t n, Dtype dtype = float32);
+Tensor eye(std::floating_point auto n, Dtype dtype = float32) = delete;
+Tensor eye(std::same_as<bool> auto n, Dtype dtype = float32) = delete;
 
 // ---- given values ----
 
@@ -76,7 +80,7 @@ class NestedList {
 
   bool is_list() const { return is_list_; }  ///< true for a list, false for a number
   bool is_bool() const { return is_bool_; }  ///< whether there are values and all of them are bools
-  const std::vector<NestedList>& list() const { return list_; }  ///< the entries; none if a number
+  const std::vector<NestedList>& list() const { return list_; }  ///< entries; empty for a number
   /// Returns this number converted to T. Throws Error if T is int64 and the number is not an
   /// integer in int64's range.
   template <Element T>

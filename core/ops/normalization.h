@@ -46,9 +46,9 @@ Tensor batch_norm_by(const Tensor& mean, const Tensor& var, const Tensor& x,
 /// He 2018, arXiv 1803.08494.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
-/// Returns x / max(|x|, eps), where |x| = (sum |x_i|^p)^(1/p) is the p-norm along dim. p is at
-/// least 1 and may be infinite. If x is finite and p is at most 64 or infinite, |x| overflows
-/// neither in forward nor in backward.
+/// Returns x / max(|x|, eps), where |x| = (sum |x_i|^p)^(1/p) is the p-norm along dim. p may
+/// be infinite. If x is finite, and p is at most 64 or infinite, forward and backward compute |x|
+/// without overflow. Throws Error unless p >= 1, and eps is finite and >= 0.
 Tensor normalize(const Tensor& x, int64_t dim = 1, double eps = 1e-12, double p = 2);
 /// Returns the cosine of the angle between the vectors of a and b along dim,
 ///   sum(a b) / (max(|a|, eps) max(|b|, eps)), as in PyTorch 1.13.

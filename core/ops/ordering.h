@@ -9,7 +9,7 @@ namespace gradus {
 /// Elements of a tensor x and their indices along an axis.
 struct ValuesAndIndices {
   Tensor values;   ///< the elements, of x's dtype
-  Tensor indices;  ///< their indices along the axis, int64
+  Tensor indices;  ///< the index of each element along the axis, int64
 };
 ///@{
 /// Returns the maximum (minimum) along dim and the index of its first occurrence. If there is a

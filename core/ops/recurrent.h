@@ -42,7 +42,7 @@ Tensor gru_cell(const Tensor& x_gates, const Tensor& h_gates, const Tensor& h);
 
 namespace core {
 /// Returns the state after one step of `cell`. `state` is the state before the step: an LSTM reads
-/// its c, a GRU reads its h, and the other cells do not read it.
+/// state.c, a GRU reads state.h, and the other cells read neither.
 RecurrentState recurrent_cell(Recurrence cell, const Tensor& x_gates, const Tensor& h_gates,
                               const RecurrentState& state);
 }  // namespace core
@@ -58,7 +58,7 @@ struct RecurrentOptions {
 /// The result of running a cell over sequences.
 struct RecurrentOutput {
   Tensor output;         ///< h after each step, (B, T, H); 0 in padding
-  RecurrentState state;  ///< the state after the last step or, with `reverse`, after the first
+  RecurrentState state;  ///< the final state; with `reverse`, the state after step 0
 };
 /// Runs a cell with G gates and hidden size H over the steps of x_gates (B, T, G H), T >= 1,
 /// starting from the state `first` (zeros if undefined). Returns h after each step, and the final

@@ -200,8 +200,8 @@ Tensor resize(const char* op, Tensor x, Size2d size, Taps taps) {
   check(is_floating(x.dtype()), op, ": expected float32 or float64, got ", x.dtype());
   check(x.rank() >= 2 && std::min({x.size(-2), x.size(-1), size.height, size.width}) >= 1 &&
             std::max(size.height, size.width) <= most,
-        op, ": expected x (..., H, W) and a size from 1 to ", most, ", got ", x.shape(), " and (",
-        size.height, ", ", size.width, ")");
+        op, ": expected x (..., H, W) and a result of 1 to ", most, " rows and columns, got x ",
+        x.shape(), " and a result of (", size.height, ", ", size.width, ")");
   const int small = size.height > x.size(-2) ? -1 : -2;  // first the axis that leaves less work
   for (int axis : {small, -3 - small}) {
     const int64_t n = x.size(axis), m = axis == -2 ? size.height : size.width;

@@ -23,11 +23,11 @@ struct AvgPool2dOptions {
   bool count_include_pad = true;  ///< whether the divisor of the mean counts the padding's pixels
 };
 /// Returns the mean of each window of `kernel` pixels. The size of the output and the errors are
-/// those of max_pool2d without dilation.
+/// those of max_pool2d without dilation. Also throws Error if H' or W' exceeds 2^24.
 Tensor avg_pool2d(const Tensor& x, Size2d kernel, const AvgPool2dOptions& options = {});
 /// Returns an image of `size` whose pixels are the means of windows of x. Along an axis resized
 /// from n to m pixels, window i covers the pixels from floor(i n / m) up to but excluding
-/// ceil((i + 1) n / m).
+/// ceil((i + 1) n / m). Throws Error unless both numbers of `size` are from 1 to 2^24.
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size);
 
 /// How interpolate() computes a pixel of the result: as a copy of one pixel of x, or by bilinear
@@ -43,7 +43,8 @@ struct InterpolateOptions {
 /// copies pixel floor(i r) of x to pixel i of the result, where r = n / m. Both r and i r are
 /// rounded to float32, so floor(i r) may differ from floor(i n / m) by 1. Along each axis,
 /// `bilinear` interpolates between the two nearest pixel centres of x; beyond the outermost centre,
-/// it copies the outermost pixel. Neither mode antialiases when the image shrinks.
+/// it copies the outermost pixel. Neither mode antialiases when the image shrinks. Throws Error
+/// unless both numbers of `size` are from 1 to 2^24.
 Tensor interpolate(const Tensor& x, Size2d size, const InterpolateOptions& options = {});
 
 }  // namespace gradus

@@ -28,7 +28,7 @@ class FlushDenormals {
  public:
 #if defined(__x86_64__)
   FlushDenormals() : mode_(_mm_getcsr()) {
-    // The low 6 bits of MXCSR are the flags of past exceptions. 0x9fc0 is the mode of this class.
+    // The low 6 bits of MXCSR are the flags of past exceptions. This class sets mode 0x9fc0.
     if ((mode_ & ~0x3fu) != 0x9fc0u) _mm_setcsr(0x9fc0u);
   }
   ~FlushDenormals() {

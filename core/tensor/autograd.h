@@ -118,8 +118,8 @@ class Backward {
  private:
   friend class internal::Engine;
   Backward(internal::Engine& engine, Node& node) : engine_(engine), node_(node) {}
-  /// Returns i as an index. input_index() throws Error if the op has no i-th input, and
-  /// output_index() throws Error if it has no i-th output.
+  /// Return i as a size_t. input_index() throws Error if the op has no i-th input, and
+  /// output_index() throws Error if the op has no i-th output.
   size_t input_index(int i) const;
   size_t output_index(int i) const;
   internal::Engine& engine_;
@@ -177,7 +177,7 @@ class Node : public std::enable_shared_from_this<Node> {
   Composed composed_;
   std::shared_ptr<internal::Segment> segment_;  // if set, recomputes the saved tensors (segment.h)
   bool freed_ = false;
-  bool bfloat16_ = modes().bfloat16;  // Modes::bfloat16 at recording; the rule runs in this mode
+  bool bfloat16_ = modes().bfloat16;  // value of Modes::bfloat16 at recording; the rule uses it
 };
 
 /// The parts of record() and record_fused() that do not depend on the type of the rule.

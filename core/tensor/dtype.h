@@ -69,9 +69,8 @@ inline constexpr Dtype dtype_of = std::same_as<T, float>     ? float32
                                   : std::same_as<T, int64_t> ? int64
                                                              : boolean;
 
-/// Returns static_cast<To>(v), which truncates v if To is an integer type. If To is an integer type
-/// other than bool, throws Error if v is NaN or if the truncated v is out of To's range. The
-/// message begins with `op`.
+/// Returns v converted to To. For an integer type To other than bool, truncates v, and throws Error
+/// if v is NaN or if the truncated v is out of To's range; the message begins with `op`.
 template <class To, class From>
 To number_as(const char* op, From v) {
   if constexpr (std::same_as<To, bool>) {

@@ -36,8 +36,9 @@ class Engine {
   /// of `roots` to seed().
   void prune_to(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs);
   /// Adds `output`, with its gradient, to the tensors from which the pass starts. An undefined
-  /// gradient means 1, for an output of one element. Throws Error if the output does not require
-  /// grad or the gradient does not fit it. The message begins with `op`.
+  /// gradient means 1; `output` must then have one element. Throws Error if `output` does not
+  /// require grad, or if the gradient differs from it in shape or dtype. The message begins with
+  /// `op`.
   void seed(const char* op, const Tensor& output, Tensor gradient);
   void run();
   /// Returns the gradient of `input`, one of the inputs passed to prune_to(), after run(). Returns

@@ -80,8 +80,8 @@ int gradus_eval_mode(int on);
 int gradus_tensor_copy(const gradus_array* array, gradus_tensor** out);
 /// Makes a tensor that shares the array's memory. Strides must be >= 0, elements must not overlap
 /// except along an axis of stride 0, and `data` must be aligned to the size of an element.
-/// `release`, if not null, is called once with `context` when no tensor and no recorded op uses the
-/// memory any more, on the thread that freed the last of them. `release` must not throw, but may
+/// If `release` is not null, it is called once with `context`, when the last tensor or recorded op
+/// that uses the memory is freed, on the thread that frees it. `release` must not throw, but may
 /// free handles. If this function fails, `release` is not called.
 int gradus_tensor_share(const gradus_array* array, void (*release)(void* context), void* context,
                         gradus_tensor** out);

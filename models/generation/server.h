@@ -1,8 +1,8 @@
 #pragma once
 // Generates many texts at once with one model. Each step computes the next tokens of all texts as a
 // batch, so that the model's weights are read from memory once, not once per text. Prompts are not
-// batched: the model reads each on its own. When a text fills the model's context, the model also
-// reads the last half of that context again on its own, to continue the text from there.
+// batched: the model reads them one at a time. When a text fills the model's context, the model
+// reads the last half of that context again, also without batching, and continues from there.
 
 #include <exception>
 #include <map>

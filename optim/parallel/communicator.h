@@ -70,8 +70,8 @@ void broadcast(Communicator& communicator, std::span<std::byte> data, const std:
 [[noreturn]] void fail_on_all(const Communicator& communicator, const std::string& message);
 
 /// Returns `size` communicators, for ranks that are threads of this process. Every wait for other
-/// ranks has the time limit `deadline_seconds`. Throws Error unless size >= 1 and the time limit is
-/// from above 0 to 1e9 seconds.
+/// ranks has the time limit `deadline_seconds`. Throws Error unless size >= 1 and
+/// 0 < deadline_seconds <= 1e9.
 std::vector<std::unique_ptr<Communicator>> local_communicators(int size,
                                                                double deadline_seconds = 60);
 

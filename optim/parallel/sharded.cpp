@@ -93,7 +93,12 @@ std::vector<Tensor> ShardedOptimizer::gradients() const {
 
 void ShardedOptimizer::apply(double grad_scale) {
   whole_.clear();
-  optimizer_->apply(grad_scale);
+  try {
+    optimizer_->apply(grad_scale);
+  } catch (...) {
+    if (communicator_.size() > 1) communicator_.abort();  // the others wait for the parameters
+    throw;
+  }
   share_parameters();
 }
 

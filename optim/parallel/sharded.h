@@ -11,7 +11,9 @@ namespace gradus::optim {
 /// An optimiser with its state divided among the ranks. Each rank updates its share of the
 /// parameters and sends them to the others. The result has the same bits as with the undivided
 /// optimiser on one rank. Rajbhandari et al. 2020, "ZeRO", stage 1. All ranks must have the same
-/// gradients, for example after DataParallel::backward, and must call step() together.
+/// gradients, for example after DataParallel::backward, and must call step() together. If the rule
+/// of a TensorOptimizer throws on one of several ranks, step() aborts the communicator, so that the
+/// other ranks throw OtherRankFailed.
 class ShardedOptimizer : public Optimizer {
  public:
   /// Divides the parameters so that the shares have about the same number of elements, without

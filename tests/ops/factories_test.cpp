@@ -148,6 +148,24 @@ TEST_CASE("arange: integers across almost the whole range of int64") {
   CHECK(y.to_vector<int64_t>() == down);
 }
 
+namespace {
+template <class T>
+concept HasArange = requires(T end) {
+  arange(end);
+};
+template <class T>
+concept HasEye = requires(T n) {
+  eye(n);
+};
+}  // namespace
+
+TEST_CASE("arange and eye take counts of every integer type, but no fraction and no bool") {
+  CHECK((HasArange<int> && HasArange<int64_t> && HasArange<size_t>));
+  CHECK((HasEye<int> && HasEye<int64_t> && HasEye<size_t>));
+  CHECK_FALSE((HasArange<double> || HasArange<float> || HasArange<bool>));
+  CHECK_FALSE((HasEye<double> || HasEye<float> || HasEye<bool>));
+}
+
 TEST_CASE("arange: the distance may exceed the largest double") {
   constexpr double big = 0x1p1023;
   CHECK(values(arange(-1e308, 1e308, 1e308, float64)) == Values{-1e308, 0});

@@ -350,6 +350,18 @@ TEST_CASE("binary_cross_entropy: PyTorch's values, also where a logarithm is inf
   CHECK(p.grad()[2].item() == Approx(-4.0 / 3));
 }
 
+TEST_CASE("binary_cross_entropy: the targets' gradient has a finite gradient at 0 and 1") {
+  for (const Dtype dtype : {float32, float64}) {
+    const Tensor p = tensor({0, 0.5, 1}, dtype).requires_grad_();
+    const Tensor t = full({3}, 0.5, dtype).requires_grad_();
+    const Tensor loss = binary_cross_entropy(p, t, {.reduction = Reduction::sum});
+    const Tensor dt = grad({loss}, {t}, {.create_graph = true})[0];
+    CHECK(difference(dt, {100, 0, -100}) == 0);
+    // d(log(1 - p) - log p), where a bounded logarithm is constant
+    CHECK(difference(grad({sum(dt)}, {p})[0], {-1, -4, -1}) < 1e-6);
+  }
+}
+
 TEST_CASE("mse_loss and binary_cross_entropy_with_logits: gradients and errors") {
   manual_seed(4);
   const Tensor x = randn({3, 4}, float64).requires_grad_(),

@@ -8,8 +8,8 @@
 namespace gradus::testing {
 
 /// Returns |a - b| / |b|, or |a - b| if |b| <= 1e-6, where |x| is the norm of x as a flat vector.
-/// Equal infinities count as equal, and so do two NaNs. Returns infinity if shapes, dtypes, or
-/// elements that are not finite differ.
+/// Equal infinities count as equal, and so do two NaNs. Returns infinity if the shapes or dtypes
+/// differ, or if an element that is NaN or infinite in one tensor is not equal in the other.
 double relative_distance(const Tensor& a, const Tensor& b);
 
 /// Returns random inputs for the sample, drawn from the thread's generator.

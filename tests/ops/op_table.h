@@ -33,8 +33,8 @@ struct BadCall {
 };
 
 struct OpRow {
-  /// The name of the op's node in the autograd graph. An op that is composed of other ops has no
-  /// node of its own; its name is that of the C++ function.
+  /// The name of the op's node in the autograd graph. For an op that is composed of other ops and
+  /// has no node of its own, the name of the C++ function.
   std::string name;
   std::string variant = "";  ///< distinguishes rows of the same op with different options
   TensorFunction f;
@@ -91,10 +91,11 @@ Input mask(const Shape& shape, double p = 0.5);
 // ---- sets of samples for common kinds of ops ----
 
 using Draw = std::function<Input(const Shape&)>;
-/// Returns samples of one input each: a matrix, rank 0, axes of size 1, an empty axis.
+/// Returns samples of one input each: a matrix, a tensor of rank 0, a tensor with axes of size 1,
+/// and a tensor with an empty axis.
 std::vector<Sample> one_input(const Draw& draw);
-/// Returns samples of two inputs each: equal shapes, broadcasting in both directions, rank 0, an
-/// empty axis.
+/// Returns samples of two inputs each. The pairs cover equal shapes, broadcasting in both
+/// directions, tensors of rank 0, and empty axes.
 std::vector<Sample> two_inputs(const Draw& first, const Draw& second);
 std::vector<Sample> one_large(const Draw& draw);
 std::vector<Sample> two_large(const Draw& first, const Draw& second);

@@ -204,11 +204,11 @@ std::vector<OpRow> resampling_rows() {
                  {[] {
                     interpolate(f32({2, 2}), {1, 0});
                   },
-                  "got (2, 2) and (1, 0)"},
+                  "got x (2, 2) and a result of (1, 0)"},
                  {[] {
                     interpolate(f32({2, 2}), INT64_MAX);
                   },
-                  "a size from 1 to 16777216"},
+                  "a result of 1 to 16777216 rows and columns"},
                  {[] {
                     interpolate(f32({2, 2}), 3, {.align_corners = true});
                   },

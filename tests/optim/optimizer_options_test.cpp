@@ -210,7 +210,10 @@ TEST_CASE("optimisers refuse each option that is out of range, of groups too", "
     CHECK_THROWS_WITH(optim::Adam({w}, {.beta2 = bad}), Contains("Adam: expected betas in [0, 1)"));
   }
   CHECK_THROWS_WITH(optim::AdamW({w}, {.beta1 = 1}), Contains("AdamW: expected betas in [0, 1)"));
-  CHECK_THROWS_WITH(optim::AdamW({w}, {.eps = nan}), Contains("AdamW: expected eps >= 0"));
+  for (const double bad : {nan, infinity}) {
+    CHECK_THROWS_WITH(optim::Adam({w}, {.eps = bad}), Contains("Adam: expected a finite eps >= 0"));
+    CHECK_THROWS_WITH(optim::AdamW({w}, {.eps = bad}), Contains("AdamW: expected a finite eps"));
+  }
   CHECK_NOTHROW(optim::Adam({w}, {.lr = 0, .beta1 = 0, .beta2 = 0, .eps = 0}));
   using namespace optim::schedule;
   CHECK_THROWS_WITH(linear_warmup(-1, 1, 4), Contains("schedule::linear_warmup: expected step"));
@@ -242,7 +245,9 @@ TEST_CASE("RMSprop: state, a variance that rounds below zero, options out of ran
     CHECK_THROWS_WITH(optim::RMSprop({p}, {.momentum = bad}),
                       Contains("RMSprop: expected 0 <= momentum < 1"));
   }
-  CHECK_THROWS_WITH(optim::RMSprop({p}, {.eps = -1}), Contains("RMSprop: expected eps >= 0"));
+  for (double bad : {-1.0, double{INFINITY}})
+    CHECK_THROWS_WITH(optim::RMSprop({p}, {.eps = bad}),
+                      Contains("RMSprop: expected a finite eps >= 0"));
 }
 
 TEST_CASE("optimisers take options at the bounds of their ranges, and none beyond", "[optim]") {
@@ -262,8 +267,8 @@ TEST_CASE("optimisers take options at the bounds of their ranges, and none beyon
     CHECK_THROWS_WITH(optim::Lion({w}, {.beta1 = bad}), Contains("Lion: expected betas in [0, 1)"));
     CHECK_THROWS_WITH(optim::Lion({w}, {.beta2 = bad}), Contains("Lion: expected betas in [0, 1)"));
   }
-  const std::string adagrad = "Adagrad: expected lr_decay, initial_sum and eps >= 0";
-  for (const double bad : {-0.1, std::nan("")}) {
+  const std::string adagrad = "Adagrad: expected a finite lr_decay, initial_sum and eps >= 0";
+  for (const double bad : {-0.1, std::nan(""), double{INFINITY}}) {
     CHECK_THROWS_WITH(optim::Adagrad({w}, {.lr_decay = bad}), Contains(adagrad));
     CHECK_THROWS_WITH(optim::Adagrad({w}, {.initial_sum = bad}), Contains(adagrad));
     CHECK_THROWS_WITH(optim::Adagrad({w}, {.eps = bad}), Contains(adagrad));

@@ -157,18 +157,24 @@ TEST_CASE("an optimiser's state has a name per parameter", "[optim]") {
                                                     Contains("unexpected: exp_avg.0"));
 }
 
-TEST_CASE("a state with a number of updates below 0 is refused", "[optim]") {
+TEST_CASE("a state with a number of updates below 0 or above 2^53 is refused", "[optim]") {
   const Tensor p = ones({2}).requires_grad_();
   optim::Adam adam({p});
   p.set_grad(ones({2}));
   adam.step();
   const Tensor before = adam.state_dict()[1].second.clone();
-  CHECK_THROWS_WITH(adam.load_state_dict({{"step", tensor({-1}, int64)},
-                                          {"exp_avg.0", full({2}, 9)},
-                                          {"exp_avg_sq.0", full({2}, 9)}}),
-                    "Adam: expected counts >= 0 in step, got -1");
+  const auto load = [&](int64_t step) {
+    adam.load_state_dict({{"step", tensor({step}, int64)},
+                          {"exp_avg.0", full({2}, 9)},
+                          {"exp_avg_sq.0", full({2}, 9)}});
+  };
+  const std::string error = "Adam: expected counts from 0 to 2^53 in step, got ";
+  const int64_t most = int64_t{1} << 53;
+  for (const int64_t step : {int64_t{-1}, most + 1, INT64_MAX})
+    CHECK_THROWS_WITH(load(step), error + std::to_string(step));
   CHECK(adam.state_dict()[0].second.item<int64_t>() == 1);
   CHECK(golden::same(adam.state_dict()[1].second, before));
+  CHECK_NOTHROW(load(most));
 }
 
 TEST_CASE("a state that is refused allocates nothing", "[optim]") {
@@ -348,7 +354,7 @@ TEST_CASE("optimisers refuse bad parameters and options", "[optim]") {
   CHECK_THROWS_WITH(optim::SGD({w}, {.nesterov = true}), Contains("nesterov needs momentum"));
   CHECK_THROWS_WITH(optim::AdamW({w}, {.beta2 = 1}),
                     Contains("AdamW: expected betas in [0, 1), got 1"));
-  CHECK_THROWS_WITH(optim::AdamW({w}, {.eps = -1}), Contains("AdamW: expected eps >= 0"));
+  CHECK_THROWS_WITH(optim::AdamW({w}, {.eps = -1}), Contains("AdamW: expected a finite eps >= 0"));
   CHECK_THROWS_WITH(optim::AdamW({w}, {.weight_decay = -1}),
                     Contains("weight_decay and lr_scale >= 0"));
   CHECK_THROWS_WITH(optim::AdamW({w}).step({.max_grad_norm = -1}),

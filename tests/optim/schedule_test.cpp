@@ -144,16 +144,19 @@ TEST_CASE("Plateau: saved and restored, it continues unchanged", "[optim]") {
   CHECK_THROWS_WITH(first.load_state_dict({{"lr", scalar(1, float64)}}),
                     Contains("schedule::Plateau: ") && Contains("missing: best, bad, cooldown"));
   const double lr = first.lr();
-  const auto refused = [&](size_t which, const Tensor& value) {
+  const auto refused = [&](size_t which, const Tensor& value, const std::string& error) {
     NamedTensors state = first.state_dict();
     state[which].second = value;
-    CHECK_THROWS_WITH(first.load_state_dict(state),
-                      Contains("expected a finite " + state[which].first + " >= 0, got "));
+    CHECK_THROWS_WITH(first.load_state_dict(state), Contains("schedule::Plateau: " + error));
     CHECK(first.lr() == lr);
   };
-  for (const double bad : {-1.0, double{NAN}, double{INFINITY}}) refused(0, scalar(bad, float64));
-  refused(2, full({}, -100, int64));
-  refused(3, full({}, -1, int64));
+  for (const double bad : {-1.0, double{NAN}, double{INFINITY}})
+    refused(0, scalar(bad, float64), "expected a finite lr >= 0, got ");
+  const Tensor too_many = full({}, 0x1p54, int64);
+  refused(2, full({}, -100, int64), "expected counts from 0 to 2^53 in bad, got -100");
+  refused(2, too_many, "expected counts from 0 to 2^53 in bad, got ");
+  refused(3, full({}, -1, int64), "expected counts from 0 to 2^53 in cooldown, got -1");
+  refused(3, too_many, "expected counts from 0 to 2^53 in cooldown, got ");
   CHECK_THROWS_WITH(schedule::Plateau({.factor = 1}), Contains("expected factor in [0, 1), got 1"));
   CHECK_THROWS_WITH(schedule::Plateau({.lr = NAN}), Contains("expected lr and min_lr >= 0"));
   CHECK_THROWS_WITH(schedule::Plateau({.patience = -1}), Contains("patience and cooldown >= 0"));

@@ -278,6 +278,30 @@ TEST_CASE("ShardedOptimizer: a parameter of one rank whose dtype has changed sto
   CHECK(unchanged == std::vector<int>{2, 2});
 }
 
+TEST_CASE("ShardedOptimizer: a rule that throws on one rank stops the others at once",
+          "[data_parallel]") {
+  struct Failing : optim::TensorOptimizer {
+    explicit Failing(optim::ParameterGroups params)
+        : TensorOptimizer("Failing", std::move(params), 0.1, 0, {}, [](auto& p) {
+            if (p.grad.numel() == 3) throw std::runtime_error("the rule has failed");
+          }) {}
+  };
+  std::vector<std::string> errors(2);
+  on_ranks(2, [&](Communicator& c) {
+    const std::vector<Tensor> params{ones({4}).requires_grad_(), ones({3}).requires_grad_()};
+    optim::ShardedOptimizer optimizer(std::make_unique<Failing>(params), c);
+    for (const Tensor& p : params) p.set_grad(ones_like(p));
+    try {
+      optimizer.step();
+    } catch (const optim::OtherRankFailed&) {
+      errors[static_cast<size_t>(c.rank())] = "another rank";
+    } catch (const std::exception& e) {
+      errors[static_cast<size_t>(c.rank())] = e.what();
+    }
+  });
+  CHECK(errors == std::vector<std::string>{"another rank", "the rule has failed"});
+}
+
 TEST_CASE("ShardedOptimizer: frozen compressed parameters stay as they are", "[data_parallel]") {
   std::vector<int> right(2);
   on_ranks(2, [&](Communicator& c) {

@@ -203,6 +203,8 @@ TEST_CASE("the gradient norm may be given from outside", "[optim]") {
     CHECK(both->step({.grad_norm = 3}) == 3);  // nothing clipped
     CHECK_THROWS_WITH(both->step({.grad_norm = -1}),
                       Contains(": expected a gradient norm >= 0, got -1"));
+    CHECK_THROWS_WITH(both->step({.grad_norm = NAN}),
+                      Contains(": expected a gradient norm >= 0, got nan"));
   };
   using Parameters = std::vector<Tensor>;
   sharded([](const Parameters& p) {

@@ -66,7 +66,7 @@ TEST_CASE("WeightAverage resumes to the same bits", "[optim]") {
   for (int i = 0; i < 4; ++i) step({&through, &second});
   CHECK_THROWS_WITH(
       second.load_state_dict({{"updates", tensor({-1}, int64)}, {"mean.0", zeros({40000})}}),
-      "WeightAverage: expected counts >= 0 in updates, got -1");
+      "WeightAverage: expected counts from 0 to 2^53 in updates, got -1");
   CHECK(golden::same(through.means()[0], second.means()[0]));
   CHECK_THROWS_WITH(second.load_state_dict({{"updates", ones({1}, int64)}}), Contains("mean.0"));
 }
@@ -95,12 +95,13 @@ TEST_CASE("WeightAverage leaves out compressed parameters", "[optim]") {
 }
 
 TEST_CASE("WeightAverage: with decay 0 the means are the weights", "[optim]") {
-  const Tensor p = tensor({1, 2}), q = tensor({3}, float64);
-  optim::WeightAverage average({p, q}, 0);
-  p.add_(tensor({4, 8})), q.mul_(2);
+  const Tensor p = tensor({1, 2}), q = tensor({3}, float64), large = tensor({1e8, -3e4});
+  optim::WeightAverage average({p, q, large}, 0);
+  p.add_(tensor({4, 8})), q.mul_(2), large.copy_(tensor({1.25, 0.1}));
   average.update();
   CHECK(average.means()[0].to_vector<double>() == std::vector<double>{5, 10});
   CHECK(average.means()[1].item() == 6);
+  CHECK(golden::same(average.means()[2], large));
 }
 
 TEST_CASE("WeightAverage refuses a parameter converted since, and backward one exchanged since",

@@ -230,6 +230,12 @@ TEST_CASE("embedding plane: the two directions of largest variance") {
   CHECK(at[1] == Approx(at[5]));
   CHECK(at[1] == Approx(-at[3]));
   CHECK(principal_plane(ones({3, 5})).to_vector<double>() == std::vector<double>(6, 0.0));
+  // Features on a line have no second coordinate, however large they are.
+  const Tensor line =
+      matmul(arange(10).to(float64).unsqueeze(1), 1.0 + arange(4).to(float64).unsqueeze(0));
+  const Tensor on_line = principal_plane(1e4 * line);
+  CHECK(max(abs(on_line.slice(1, 1, 2))).item() < 1e-6);
+  CHECK(max(abs(on_line.slice(1, 0, 1))).item() > 1e5);
   CHECK(principal_plane(ones({1, 1})).shape() == Shape{1, 2});
   CHECK_THROWS_WITH(principal_plane(ones({0, 4})), Contains("expected features (N, D)"));
 

@@ -14,15 +14,15 @@ struct Way {
   Dtype dtype = float64;
   bool composed = false;    ///< compute fused ops from basic ops
   bool contiguous = false;  ///< make all leaves contiguous
-  bool apart = false;       ///< make floating leaves views of one storage, separated by 1e30
+  bool apart = false;       ///< store floating leaves in one tensor, with values 1e30 between them
   /// Relative noise, to measure how sensitive a program is to rounding. Each element of a floating
   /// value is multiplied by 1 + noise * u, with a random u in [-1, 1). Leaves that do not require
   /// grad get no noise in the forward pass. Before backward, run() adds noise again, in place, to
   /// the contiguous tensors that backward rules may read. Noise requires float64.
   double noise = 0;
   uint64_t noise_seed = 0;
-  /// Where forward() collects the tensors that backward rules may read, if not null. Callers of
-  /// run() leave it null; run() sets it if `noise` is not 0.
+  /// If not null, forward() appends the tensors that backward rules may read to this list. Callers
+  /// of run() leave it null; run() sets it if `noise` is not 0.
   Tensors* read = nullptr;
   /// Run steps [recompute_from, recompute_to) inside recompute(). No step if both are equal.
   int recompute_from = 0, recompute_to = 0;

@@ -64,7 +64,7 @@ inline void limit_memory(rlim_t bytes) {
   if (setrlimit(RLIMIT_AS, &bound) != 0) _exit(99);
 }
 
-/// Raises the limit that limit_memory() set to the hard limit.
+/// Undoes limit_memory(): sets the limit of the address space to its highest allowed value.
 inline void unlimit_memory() {
   rlimit bound{};
   getrlimit(RLIMIT_AS, &bound);

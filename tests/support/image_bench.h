@@ -31,9 +31,8 @@ inline gradus::models::ImageBytes picture(int64_t channels, int64_t side, uint8_
           std::vector<uint8_t>(static_cast<size_t>(channels * side * side), value)};
 }
 
-/// Returns the validation scores in the output of a training program: the part of the line
-/// "final: ..." from " val_loss" to before " seconds". A run with --eval-only must print the same
-/// scores as the training run.
+/// Returns the validation scores in the output of a training program: the part of the last line
+/// "final: ..." that begins with " val_loss" and ends before " seconds".
 inline std::string judgement(const std::string& output) {
   const std::string line = line_of(output, "final: ");
   const size_t at = line.find(" val_loss");

@@ -1,5 +1,6 @@
 // The Makefile precompiles this header for most test files, because Catch2 takes most of their
-// compile time. With ccache it does not, so each test must still include what it uses.
+// compile time. Builds with ccache do not use this header, so each test must still include all
+// headers that it needs.
 #include <algorithm>
 #include <array>
 #include <atomic>

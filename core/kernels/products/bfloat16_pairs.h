@@ -64,8 +64,8 @@ void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t 
 void pack_pairs(const blas::Product<float>& g, int64_t p, int64_t k, int64_t j, int64_t cols,
                 Pair* to);
 
-// Both functions multiply n rows of `cols` elements, which lie `stride` apart, by `factor` and
-// round them to pairs. round_along pairs neighbours in a row and writes n rows of ceil(cols / 2)
+// Both functions multiply a matrix x (n, cols) with row stride `stride` by `factor` and round the
+// products to pairs. round_along pairs neighbours in a row and writes n rows of ceil(cols / 2)
 // pairs. round_down pairs neighbours in a column and writes ceil(n / 2) rows of `cols` pairs. Rows
 // of pairs are padded with zeros to whole vectors.
 void round_along(float factor, const float* x, int64_t stride, int64_t n, int64_t cols, Pair* to);
@@ -129,7 +129,7 @@ inline __m512i round_first(int64_t n, const float* x) {
 // The number of rows of op(A) in one block that round_rows writes.
 inline constexpr int64_t rounded_rows = gemm_rows;
 
-// A is usually not in a near cache: prefetching it makes products 3 to 8% faster.
+// Prefetches rows of A, which are usually not in a near cache: products are then 3 to 8% faster.
 // Long parameter list: as declared above.
 inline void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                        int64_t pairs, Pair* to) {

@@ -24,9 +24,9 @@ struct Product {
   T* c = nullptr;
   int64_t ldc = 0;
   bool add = false;
-  /// Compute only the lower triangle of C, in blocks of panel_cols columns. In a block that begins
-  /// with column j, rows 0 to j - 1 are skipped, and their values are then undefined. Only
-  /// gemm_serial supports this, and only for m >= n.
+  /// Whether to compute only the lower triangle of C, in blocks of panel_cols columns. In a block
+  /// that begins with column j, rows 0 to j - 1 are skipped, and their values are then undefined.
+  /// Only gemm_serial supports this, and only for m >= n.
   bool lower = false;
 
   /// Returns the address of row i, column p of op(A).

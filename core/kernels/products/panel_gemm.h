@@ -39,7 +39,7 @@ inline constexpr int64_t only_step = 384;
 // cache of 1 MB. A larger A is split into blocks of rows, and the panels of B are packed again for
 // each block.
 inline constexpr int64_t near_bytes = 512 << 10;
-// The size of B in bytes above which prefetching is worth its cost.
+// The size of B in bytes above which prefetching panels of B is worth its cost.
 inline constexpr int64_t far_bytes = near_bytes / 2;
 // The number of rows of a block of C that is summed in registers, if A is transposed and its stored
 // rows are a multiple of 4 KB apart. Such rows share the sets of the L1 cache, which evicts a cache
@@ -150,8 +150,8 @@ class PlainOperands {
     const bool aliased = g.lda * static_cast<int64_t>(sizeof(T)) % 4096 == 0;
     return g.trans_a && aliased ? detail::tall_rows : gemm_rows;
   }
-  /// Does nothing, because A is read in place. panel_gemm calls it before it multiplies the block
-  /// of op(A) with rows [i, i + rows) and columns [p, p + k).
+  /// Does nothing, because A is read in place. panel_gemm calls take_rows before it multiplies the
+  /// block of op(A) with rows [i, i + rows) and columns [p, p + k).
   void take_rows(int64_t /*i*/, int64_t /*rows*/, int64_t /*p*/, int64_t /*k*/) {}
   /// Packs a panel of op(B); see detail::pack_panel.
   void pack(int64_t p, int64_t k, int64_t j, int64_t cols, T* to) const {

@@ -21,7 +21,7 @@
 //                                time. With 256-bit vectors it is as fast as OpenBLAS for one
 //                                product, but training steps are 1 to 5% slower. It is therefore
 //                                used there only for a narrow C, for which BLAS's packing of A
-//                                does not pay off: Muon takes 0.75 of the time.
+//                                does not pay off: the optimiser Muon takes 0.75 of the time.
 //
 // bfloat16_panel bfloat16_pairs.h  panel with operands rounded to bfloat16, used in the mode
 //                                Bfloat16Products if the build has bfloat16_products: 0.49 to
@@ -93,7 +93,7 @@ struct ProductShape {
   int64_t m = 0, n = 0, k = 0;
   bool trans_a = false, trans_b = false;
   int64_t lda = 0, ldb = 0;  ///< row strides of A and B as stored, before op
-  bool recomputed = false;   ///< for `tiles` only: whether backward recomputes C, bit for bit
+  bool recomputed = false;   ///< for `tiles` only: whether backward must recompute C bit for bit
   bool rounded = false;      ///< for `matrices` only: whether to round float32 operands to bfloat16
   bool disjoint = false;     ///< for `windows` only: whether there is one group and the windows
                              ///< cover the image without overlap, each 2 x 2 pixels or larger
