@@ -253,8 +253,8 @@ void check_together(const Flags& flags, const Options& o, const TrainOptions& tr
   if (o.lora.rank == 0) flags.refuse({"--lora-"}, " is of low-rank updates: expected --lora RANK");
   core::check(o.chat_template.empty() || ChatCorpus::reads(o.text.data),
               "--chat-template is of conversations: expected --data FILE.jsonl");
-  core::check(training.from_checkpoint() || ChatCorpus::reads(o.text.data) ||
-                  !ChatCorpus::reads(o.text.val_data),
+  core::check((training.from_checkpoint() && !flags.given("--val-data")) ||
+                  ChatCorpus::reads(o.text.data) || !ChatCorpus::reads(o.text.val_data),
               "--val-data: expected a text, as --data is, got the conversations ", o.text.val_data);
 }
 

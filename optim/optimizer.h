@@ -160,7 +160,7 @@ class GroupOptimizer : public Optimizer {
   struct Slot {  // a parameter with its state
     Tensor param;
     std::vector<Tensor> state;   // empty before allocation and if another rank updates param
-    std::optional<Dtype> dtype;  // param's dtype when this or another rank allocated its state
+    std::optional<Dtype> dtype;  // param's dtype when a rank allocated its state; empty before
     int64_t step = 0;
     size_t group = 0;
     bool owned = true;  // whether this rank updates param

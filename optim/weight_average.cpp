@@ -58,7 +58,7 @@ void WeightAverage::update() {
   for_each_chunk(params_, means_, [=]<class T>(const T* param, T* mean, int64_t n) {
     const T keep = static_cast<T>(decay), rest = static_cast<T>(1 - decay);
     if (decay < 0.1)  // the other form would keep the rounding error of a large mean
-      simd_for(n, [=](int64_t i) { mean[i] = param[i] - keep * (param[i] - mean[i]); });
+      simd_for(n, [=](int64_t i) { mean[i] = keep * mean[i] + rest * param[i]; });
     else
       simd_for(n, [=](int64_t i) { mean[i] += rest * (param[i] - mean[i]); });
   });

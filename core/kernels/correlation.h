@@ -454,8 +454,9 @@ void convolve(const ConvolutionShape& p, const Sum<E>* x, const Sum<E>* weight, 
       .run();
 }
 
-// Computes dx at the positions of one phase along y and one phase along x. backward_axis defines
-// the phases. `sweep` contains the windows over dy for these positions.
+// Computes dx at the positions of one phase along y and one phase along x. Along an axis, a phase
+// consists of the positions with the same (i + padding) % stride; see backward_axis. `sweep`
+// contains the windows over dy for these positions.
 template <class E>
 void convolve_phase(const ConvolutionShape& p, const Sweep& sweep, const Sum<E>* dy,
                     const Sum<E>* weight, Sum<E>* dx) {

@@ -327,7 +327,8 @@ inline ValueAndSlope<double> gelu_with_slope(double x) {
   return {low * cdf, cdf + c * pdf};
 }
 inline ValueAndSlope<double> gelu_tanh_with_slope(double x) {
-  // For |x| > 30, sigmoid(2u) is 1 or 0.
+  // For |x| > 30, s is exactly 1 or 0. Clamping keeps z finite, so that the slope is not
+  // 0 * infinity.
   const double low = x < -30 ? -30 : x, c = low > 30 ? 30 : low;
   const double k = 2 * std::sqrt(2 / std::numbers::pi), z = c * c;
   const double s = sigmoid(k * c * (1 + 0.044715 * z));

@@ -46,7 +46,8 @@ struct CellBackward {
   T *dx, *dz;  ///< (gates * H): the gradients of x and z
 };
 
-/// The simple recurrent cell (Elman 1990): h' = act(x + z), where h' is h after the step.
+/// The simple recurrent cell (Elman 1990): h' = act(x + z), where h' is h after the step, x is what
+/// the input contributes to it, and z what h contributes.
 /// Act::gradient(dy, y) must need only the output y, as for tanh and relu.
 template <class Act>
 struct Rnn {
@@ -62,9 +63,10 @@ struct Rnn {
   }
 };
 
-/// LSTM. The gates are in the order i, f, g, o. Each is sigmoid(x + z), except g = tanh(x + z). The
-/// state after the step is c' = f c + i g and h' = o tanh(c'). Hochreiter & Schmidhuber 1997, with
-/// the forget gate of Gers et al. 2000.
+/// LSTM. The gates are in the order i, f, g, o. If the input contributes x to a gate and h
+/// contributes z, the gate is sigmoid(x + z), except g = tanh(x + z). The state after the step is
+/// c' = f c + i g and h' = o tanh(c'). Hochreiter & Schmidhuber 1997, with the forget gate of Gers
+/// et al. 2000.
 struct Lstm {
   static constexpr int64_t gates = 4, kept = 4;
   static constexpr bool direct = false;

@@ -336,12 +336,12 @@ Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
   check_weights("binary_cross_entropy", "weights", probabilities, options.weights);
   const Tensor p = probabilities.detach(), t = targets.detach();
   check_values("binary_cross_entropy", "probabilities from 0 to 1", p, (p >= 0) & (p <= 1));
-  // Zeros are masked before the logarithm too: its infinite gradient there times 0 would be NaN.
+  const Tensor losses = -(t * clamp(log(p), -100, 0) + (1.0 - t) * clamp(log(1.0 - p), -100, 0));
+  // The same logarithm with zeros masked first: its infinite gradient there times 0 would be NaN.
   auto bounded_log = [](const Tensor& of) {
     const Tensor zero = of.detach() == 0;
     return masked_fill(clamp(log(masked_fill(of, zero, 1)), -100, 0), zero, -100);
   };
-  const Tensor losses = -(t * bounded_log(p) + (1.0 - t) * bounded_log(1.0 - p));
   record("binary_cross_entropy", {losses}, {probabilities, targets}, saves_inputs,
          [bounded_log](Backward& b) {
            const Tensor p = b.input(0), q = 1.0 - p;

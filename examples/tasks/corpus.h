@@ -44,8 +44,9 @@ class Corpus : public TokenSource {
   ///
   /// With on_disk, keeps the tokens in `folder`: in train.tokens and validation.tokens or, for a
   /// character tokenizer without a validation file, in text.tokens. An existing file is reused if
-  /// it is complete and was made from this text with this tokenizer. Otherwise the file is written
-  /// or, where `files` forbids that, a temporary file is used.
+  /// it is complete and was made from this text with this tokenizer. Otherwise the text is encoded
+  /// and the file is written. If `files` forbids that (see TokenFiles), the tokens are written
+  /// to a temporary file instead.
   ///
   /// Throws Error, naming the file, if the tokenizer rejects a text. Also throws Error if a text is
   /// too short for windows of `context` tokens.

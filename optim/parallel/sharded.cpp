@@ -95,11 +95,11 @@ void ShardedOptimizer::apply(double grad_scale) {
   whole_.clear();
   try {
     optimizer_->apply(grad_scale);
+    share_parameters();
   } catch (...) {
     if (communicator_.size() > 1) communicator_.abort();  // the others wait for the parameters
     throw;
   }
-  share_parameters();
 }
 
 void ShardedOptimizer::keep_only(const std::set<const void*>&) {

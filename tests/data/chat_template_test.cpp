@@ -131,6 +131,7 @@ TEST_CASE("answers begin with the space that SentencePiece puts before a text", 
     CAPTURE(scheme);
     file["pre_tokenizer"]["prepend_scheme"] = scheme;
     const auto tokenizer = load(file);
+    CHECK(chat(tokenizer, "mistral", "") == whole(tokenizer, "[INST] hi [/INST]</s>"));
     for (const char* answer : {"the", " the"}) {
       CHECK(chat(tokenizer, "mistral", answer) == whole(tokenizer, "[INST] hi [/INST] the</s>"));
       CHECK(chat(tokenizer, "llama2", answer) == whole(tokenizer, "[INST] hi [/INST] the </s>"));

@@ -230,66 +230,6 @@ TEST_CASE("a module refuses marks of a weight's rows and of a matrix for LoRA th
   CHECK_THROWS_WITH(Empty(), message);
 }
 
-TEST_CASE("a module copies expanded buffers, so that it can load its own state", "[nn]") {
-  struct Net : nn::Module {
-    nn::Linear linear;
-    const Tensor mask, turned;
-    explicit Net(const Tensor& shared)
-        : linear(child("linear", nn::Linear(2, 2))),
-          mask(buffer("mask", ones({1, 3}).expand({2, 3}))),
-          turned(buffer("turned", shared.mT())) {}
-  };
-  const Tensor shared = zeros({3, 2});
-  Net net(shared);
-  net.load_state_dict(net.state_dict());
-  net.load_state_dict({{"linear.weight", full({2, 2}, 7)},
-                       {"linear.bias", full({2}, 7)},
-                       {"mask", full({2, 3}, 5)},
-                       {"turned", full({2, 3}, 4)}});
-  CHECK(values(net.linear.weight) == Values(4, 7));
-  CHECK(values(net.mask) == Values(6, 5));
-  CHECK(values(shared) == Values(6, 4));  // other views still share their memory
-}
-
-TEST_CASE("a refused parameter is unchanged", "[nn]") {
-  struct Net : nn::Module {
-    explicit Net(const Tensor& value) { param("w", ones({1})), param("w", value); }
-  };
-  struct Wide : nn::Module {
-    explicit Wide(const Tensor& value) { param("w", value); }
-  };
-  const Tensor value = ones({1}), wide = value.expand({2}), weight = ones({2, 3});
-  CHECK_THROWS_WITH(Net(value), "module: the name 'w' is taken by 'w'");
-  CHECK_THROWS_WITH(Wide(wide),
-                    "module: parameter 'w' must be a floating-point leaf tensor, not expanded");
-  for (const Tensor& bias : {wide, ones({2}).requires_grad_() * 2})
-    CHECK_THROWS_WITH(nn::Linear(weight, bias), "Linear: the bias must be a leaf, not expanded");
-  CHECK_THROWS_WITH(nn::Linear(weight, ones({3})), Contains("Linear: expected bias"));
-  for (const Tensor& x : {value, wide, weight}) CHECK_FALSE(x.requires_grad());
-}
-
-TEST_CASE("a module refuses marks of a weight's rows and of a matrix for LoRA that are wrong",
-          "[nn]") {
-  CHECK_NOTHROW(nn::Linear(4, 4, {.rows = {3, 1}}));
-  CHECK_THROWS_WITH(nn::Linear(4, 4, {.rows = {3, 3}}),
-                    "module: hidden_weight: expected rows that add up to 4, got 6");
-  CHECK_THROWS_AS(nn::Linear(4, 4, {.rows = {INT64_MAX, INT64_MAX}}), Error);
-  struct Net : nn::Module {
-    explicit Net(bool first) {
-      child("norm", nn::LayerNorm(2));
-      const Tensor a = param("a", ones({2, 2})), b = param("b", ones({2, 2}));
-      adaptable(first ? a : b);
-    }
-  };
-  struct Empty : nn::Module {
-    Empty() { adaptable(ones({2, 2})); }
-  };
-  const char* const message = "module: adaptable: expected the first parameter of this layer";
-  CHECK_NOTHROW(Net(true));
-  CHECK_THROWS_WITH(Net(false), message);
-  CHECK_THROWS_WITH(Empty(), message);
-}
-
 TEST_CASE("a module's gradients are cleared by zero_grad", "[nn]") {
   nn::Linear layer(3, 2);
   sum(layer(ones({4, 3}))).backward();

@@ -216,6 +216,7 @@ TEST_CASE("numbers are parsed completely or refused", "[support]") {
   CHECK(shown("a\nb") == "\"a b\"");
   CHECK(shown(std::string(300, '9')) == '"' + std::string(40, '9') + "...\"");
   CHECK(shown(std::string(40, '9')) == '"' + std::string(40, '9') + '"');
+  CHECK(shown(std::string(39, '9') + "\u00e9") == '"' + std::string(39, '9') + "...\"");
 }
 
 TEST_CASE("texts as words of a shell, and fingerprints", "[support]") {

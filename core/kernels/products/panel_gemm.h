@@ -141,7 +141,7 @@ template <class T>
 class PlainOperands {
  public:
   using Element = T;                              ///< the type of a panel's elements
-  static constexpr int64_t rows_per_element = 1;  ///< rows of B per row of a panel
+  static constexpr int64_t rows_per_element = 1;  ///< rows of op(B) that each element spans
 
   /// Keeps a reference to g. Ignores the other arguments, which RoundedOperands needs.
   PlainOperands(const Product<T>& g, int64_t /*rows*/, int64_t /*step*/) : g_(g) {}

@@ -93,8 +93,10 @@ PackedBatch ChatData::random_batch(Split split, int64_t batch, uint64_t seed, in
   const auto draw = [&] { return static_cast<size_t>(draws.below(num_examples())); };
   std::vector<std::vector<size_t>> rows(static_cast<size_t>(batch));
   size_t next = draw();
-  // As if 8 rows came before the batch, the last of which may leave a draw for the first row.
-  for (int row = 0; row < 8; ++row)
+  // As if rows came before the batch, the last of which may leave a draw for the first row. An even
+  // or odd number of them, because long and short conversations may alternate.
+  const int64_t before = 8 + static_cast<int64_t>(draws.below(2));
+  for (int64_t row = 0; row < before; ++row)
     for (int64_t used = 0; size(next) <= context_ - used; next = draw()) used += size(next);
   for (std::vector<size_t>& row : rows)
     for (int64_t used = 0; size(next) <= context_ - used; next = draw()) {
