@@ -217,6 +217,9 @@ TEST_CASE("beam search: a token with a logit of -infinity is in no target", "[de
     CHECK(found[i].log_probability == Approx(std::log(expected[i].second)));
     CHECK(found[i].stopped == (i > 0));
   }
+  // After one token there are two hypotheses, fewer than beams.
+  CHECK(models::beam_search(decoder, 1, {.start = start, .stop = stop, .beams = 3, .tokens = 1})[0]
+            .size() == 2);
 }
 
 TEST_CASE("beam search: a decoder with another number of rows is refused", "[decoding]") {

@@ -329,6 +329,20 @@ TEST_CASE("two-dimensional convolution layers: every option and the bias", "[nn]
                                       transposed.bias.reshape({6, 1, 1})) < 1e-5);
 }
 
+TEST_CASE("a one-dimensional convolution layer: every option and the bias", "[nn]") {
+  manual_seed(9);
+  const Tensor x = randn({2, 4, 11});
+  const nn::Conv1d layer(4, 6, 3, {.stride = 2, .padding = 3, .dilation = 2, .groups = 2});
+  check_same([&](const Tensor& t) { return layer(t); },
+             [&](const Tensor& t) {
+               const Tensor filters = zeros({6, 2, 5});
+               filters.slice(2, 0, 5, 2).copy_(layer.weight.detach());
+               return conv1d(t, filters, {}, {.stride = 2, .padding = 3, .groups = 2}) +
+                      layer.bias.reshape({6, 1});
+             },
+             x);
+}
+
 TEST_CASE("a block's call that throws leaves the cache unchanged", "[nn]") {
   manual_seed(3);
   const NoGrad no_grad;
