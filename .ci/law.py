@@ -47,7 +47,7 @@ ROOMS = {  # name: (limit, folders, folders left out)
     "models without data, folder": (3500, ["models"], ["models/data", "models/folder"]),
     # 350 more than planned, for conversations as training data (models/data/chat), packed into rows. 15 so that texts
     # larger than memory are cut only where their tokenizer may be cut. 5 so that contrastive batches repeat no image. 15 for lists
-    # of chat templates, and messages that name the text. 25 so that each conversation is drawn equally often, and so
+    # of chat templates, and messages that name the text. 28 so that each conversation is drawn equally often, and so
     # that tokens are those of Hugging Face where a token has two merges, where bytes are not UTF-8, and where
     # SentencePiece adds no space to an answer.
     "models/data": (5413, ["models/data"], []),
@@ -64,7 +64,7 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # 80 for errors that name the flag that was meant, and the data that are missing; edit_distance could go. 670 for
     # four models that students ask for and the course leaves out (variational_autoencoder, diffusion, reinforce,
     # word_vectors), one file each: they show the library outside of transformers. reinforce could go. 50 so that no
-    # request or question ends a run, and so that flags without effect are refused. 22 so that ranks write tokens once,
+    # request or question ends a run, and so that flags without effect are refused. 23 so that ranks write tokens once,
     # a refused run leaves them as they are, and data and captions that cannot be right are refused.
     "examples": (9923, ["examples"], []),
 }
