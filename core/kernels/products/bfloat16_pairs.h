@@ -129,7 +129,8 @@ inline __m512i round_first(int64_t n, const float* x) {
 // The number of rows of op(A) in one block that round_rows writes.
 inline constexpr int64_t rounded_rows = gemm_rows;
 
-// Prefetches rows of A, which are usually not in a near cache: products are then 3 to 8% faster.
+// Rounds and packs a block of op(A), as described at the declaration above. Prefetches the rows of
+// A that it reads next, because A is usually not in a near cache: products are 3 to 8% faster.
 // Long parameter list: as declared above.
 inline void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                        int64_t pairs, Pair* to) {
@@ -235,8 +236,11 @@ class RoundedOperands {
     i_ = i, p_ = p;
     detail::round_rows(g_, i, rows, p, k, stride_, rounded_.data());
   }
-  void pack(int64_t p, int64_t k, int64_t j, int64_t cols, Pair* to) const {
+  // Long parameter list: as in PlainOperands.
+  int64_t pack(bool, int64_t, int64_t, int64_t p, int64_t k, int64_t j, int64_t cols,
+               Pair* to) const {
     detail::pack_pairs(g_, p, k, j, cols, to);
+    return 0;
   }
   const Pair* a_at(int64_t i, int64_t) const { return rounded_.data() + (i - i_) * stride_; }
   int64_t lda() const { return g_.trans_a ? detail::rounded_rows : stride_; }

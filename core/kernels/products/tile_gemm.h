@@ -78,13 +78,20 @@ struct MultiplyAdd {
 template <class T>
 using Sum = typename MultiplyAdd<T>::Sum;
 
+// The default of gemm_block's parameter `visit`: does nothing.
+struct VisitNothing {
+  template <class V, class Vector>
+  void operator()(int64_t /*p*/, V /*v*/, const Vector& /*row*/) const {}
+};
+
 // Computes a block of R rows by N vectors of C = op(A) B in R * N registers. Each of the k steps
-// reads N vectors of B and R elements of A. If Add, the old C is added last. A long sum that is
+// reads N vectors of B and R elements of A. If Add, adds the finished sums to C. A long sum that is
 // split over several calls is thus a sum of partial sums, which is more accurate: in float32, 2^20
-// equal terms that are added one by one give a total that is 1% too large.
-template <class T, bool TransA, bool Add, int64_t R, int64_t N>
+// equal terms that are added one by one give a total that is 1% too large. Calls visit(p, v, row)
+// for each vector of B that it reads: vector v of row p.
+template <class T, bool TransA, bool Add, int64_t R, int64_t N, class Visit = VisitNothing>
 inline void gemm_block(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, Sum<T>* c,
-                       int64_t ldc) {
+                       int64_t ldc, Visit visit = {}) {
   using Vector = typename Register<Sum<T>>::type;
   using Memory = typename Register<Sum<T>>::memory;
   auto at = [=](auto i) { return reinterpret_cast<Memory*>(c + i / N * ldc + i % N * lanes<T>); };
@@ -94,6 +101,7 @@ inline void gemm_block(int64_t k, const T* a, int64_t lda, const T* b, int64_t l
     typename Register<T>::type row[N];
     unroll<N>([&](auto v) {
       row[v] = *reinterpret_cast<const typename Register<T>::memory*>(b + p * ldb + v * lanes<T>);
+      visit(p, v, row[v]);
     });
     unroll<R>([&](auto r) {
       const T x = TransA ? a[p * lda + r] : a[r * lda + p];
