@@ -20,7 +20,7 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # 25 so that AddressSanitizer's tests need not map each large block anew: the table of ops takes 0.4 of the time.
     # 15 so that messages about dtypes name the op, views of compressed weights print, and hooks keep their state.
     # 5 so that modules register no expanded tensors, which cannot be changed in place.
-    "core without ops, kernels": (3926, ["core"], ["core/ops", "core/kernels"]),
+    "core without ops, kernels": (3927, ["core"], ["core/ops", "core/kernels"]),
     # More than planned: 40 for weights of binary cross entropies, squares and weights of margins, and low-rank updates
     # of linear layers (updated_linear). 640 for functions of tensors that students know from PyTorch: transposed and
     # one-dimensional convolutions (100), einsum (165), orderings and counts (median, quantile, unique, bincount,
@@ -28,7 +28,9 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # sizes beyond int64, which are refused, and for denormals, which kernels flush to 0.
     # 7 so that fractions are refused as counts, and so that gradients of losses have finite gradients.
     "core/ops": (5727, ["core/ops"], []),
-    "core/kernels": (3500, ["core/kernels"], []),
+    # 31 more than planned, for panels that are packed while they are multiplied: steps of small models take 0.98 of
+    # the time.
+    "core/kernels": (3531, ["core/kernels"], []),
     # 500 more than planned, for Muon, several optimisers as one, running means of weights, and the model's options
     # that save steps: a loss in a fifth of the steps. Adagrad and Lion could go. 250 for what Llama's family has
     # (sizes of heads, biases of queries, keys and values, frequencies of rotary positions), and for LoRA; 15 of these
@@ -40,8 +42,9 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # own, tall matrices without transposes. 10 so that adapters find output layers that are tied to embeddings.
     # 25 so that layers, updates and states of other sizes or dtypes are refused before anything changes, and so that
     # means, gradients and states may share no memory with parameters. 24 so that options of layers that cannot be met are
-    # refused before anything changes. 10 so that infinite options and counts near int64's limit are refused.
-    "nn and optim without ranks": (3894, ["nn", "optim"], ["optim/parallel", "optim/mpi"]),
+    # refused before anything changes. 10 so that infinite options and counts near int64's limit are refused. 7 so that a
+    # cache forgets the NaN of a sequence that was removed.
+    "nn and optim without ranks": (3901, ["nn", "optim"], ["optim/parallel", "optim/mpi"]),
     # Not planned: one run on several machines.
     "optim/parallel, optim/mpi": (1150, ["optim/parallel", "optim/mpi"], []),
     "models without data, folder": (3500, ["models"], ["models/data", "models/folder"]),

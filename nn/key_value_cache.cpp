@@ -78,8 +78,8 @@ void KeyValueCache::append(const Tensor& k, const Tensor& v) {
   fill_gaps();
 }
 
-/// Writes zeros where a row, up to the longest one's length, has uninitialised memory: attention
-/// multiplies the values there by 0, which must not give NaN.
+/// Writes zeros where a row, up to the longest one's length, has uninitialised memory or the tokens
+/// of a removed sequence: attention multiplies the values there by 0, which must not give NaN.
 void KeyValueCache::fill_gaps() {
   const int64_t end = length();
   for (size_t row = 0; row < lengths_.size(); ++row) {
@@ -122,6 +122,7 @@ void KeyValueCache::add_row(const KeyValueCache& other) {
     last_tokens_[i] = cat({all, last}, 0);
   }
   lengths_.push_back(length);
+  written_[static_cast<size_t>(row)] = length;
   fill_gaps();
 }
 
@@ -137,8 +138,9 @@ void KeyValueCache::remove_row(int64_t row) {
     if (row < last) tokens.select(0, row).copy_(tokens.select(0, last));
     tokens = last > 0 ? tokens.slice(0, 0, last).clone() : Tensor();
   }
-  lengths_[static_cast<size_t>(row)] = length;
+  lengths_[static_cast<size_t>(row)] = written_[static_cast<size_t>(row)] = length;
   lengths_.pop_back();
+  fill_gaps();
 }
 
 Tensor KeyValueCache::previous_tokens(size_t sublayer, const Tensor& x, bool save) {
@@ -155,11 +157,14 @@ Tensor KeyValueCache::previous_tokens(size_t sublayer, const Tensor& x, bool sav
 }
 
 KeyValueCache::Rollback::~Rollback() {
-  if (cache && std::uncaught_exceptions() > exceptions) cache->lengths_ = lengths;
+  if (!cache || std::uncaught_exceptions() <= exceptions) return;
+  cache->lengths_ = lengths;
+  std::copy(lengths.begin(), lengths.end(), cache->written_.begin());
 }
 
 void KeyValueCache::clear() {
   std::fill(lengths_.begin(), lengths_.end(), 0);
+  std::fill(written_.begin(), written_.end(), 0);
   last_tokens_ = {};
 }
 

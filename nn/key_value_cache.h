@@ -62,10 +62,10 @@ class KeyValueCache {
   void remove_row(int64_t row);
   /// Removes the tokens of all sequences; the number of sequences stays the same.
   void clear();
-  /// If an exception destroys a Rollback, removes the tokens that were appended to the cache since
-  /// the Rollback was constructed.
+  /// A scope guard. If an exception leaves its scope, the destructor removes the tokens that were
+  /// appended to `cache` since the guard was constructed.
   struct Rollback {
-    KeyValueCache* const cache;  ///< the cache, or null
+    KeyValueCache* const cache;  ///< the cache to restore; may be null
     /// The lengths of the sequences at construction.
     const std::vector<int64_t> lengths = cache ? cache->lengths_ : std::vector<int64_t>();
     const int exceptions = std::uncaught_exceptions();  ///< uncaught exceptions at construction
@@ -81,7 +81,7 @@ class KeyValueCache {
   int64_t capacity_;
   Tensor k_, v_;                       // (maximum B, Hk, allocated tokens, key_dim or value_dim)
   std::vector<int64_t> lengths_;       // (B)
-  std::vector<int64_t> written_;       // (maximum B): number of tokens with initialised memory
+  std::vector<int64_t> written_;       // (maximum B): length of each row with the zeros after it
   std::array<Tensor, 2> last_tokens_;  // per sublayer: the token saved last, (B, 1, dim), or
                                        // undefined
 };

@@ -128,8 +128,10 @@ void Plateau::load_state_dict(const NamedTensors& state) {
   load_named("schedule::Plateau", own, state);
   const double lr = own[0].second.item();
   check(lr >= 0 && std::isfinite(lr), "schedule::Plateau: expected a finite lr >= 0, got ", lr);
+  const double best = own[1].second.item();
+  check(!std::isnan(best), "schedule::Plateau: expected a number for best, got nan");
   lr_ = lr;
-  best_ = own[1].second.item();
+  best_ = best;
   bad_ = own[2].second.item<int64_t>();
   cooldown_ = own[3].second.item<int64_t>();
 }

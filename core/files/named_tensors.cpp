@@ -55,7 +55,8 @@ void load_named(const char* op, const NamedTensors& target, const NamedTensors& 
     found.insert(&to.impl());
     if (tensor.defined() && tensor.shape() == to.shape() && tensor.dtype() == to.dtype()) {
       if (is_compressed(to.dtype()) && !(is_whole(to) && is_whole(tensor)))
-        fail(op, ": ", plain(name), ": expected a whole ", to.dtype(), " tensor, got a view");
+        fail(op, ": ", plain(name), is_whole(to) ? "" : " in the target", ": expected a whole ",
+             to.dtype(), " tensor, got a view");
       copies.emplace_back(to, tensor);
       continue;
     }

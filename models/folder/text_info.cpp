@@ -37,7 +37,8 @@ void read_ids(const std::string& path, const json& file, TextInfo& info) {
     if (value.is_null()) continue;
     std::vector<int64_t>& ids = info.token_ids[key];
     for (const json& id : value.is_array() ? value : json::array({value})) {
-      if (!id.is_number_integer())
+      // nlohmann::json would convert an unsigned number of 2^63 or more to a negative one.
+      if (!id.is_number_integer() || (id.is_number_unsigned() && id.get<uint64_t>() > INT64_MAX))
         fail(path, ": ", key, ": expected a token's id or an array of them, got ", shown(value));
       ids.push_back(id);
     }

@@ -72,6 +72,52 @@ TEST_CASE("a key/value cache that grew has numbers in a row that was free meanwh
   CHECK(sum(cache.values().select(0, 1)).item() == -3 * 3 * 2);
 }
 
+TEST_CASE("a key/value cache forgets the NaN of a sequence that was removed", "[nn]") {
+  const NoGrad no_grad;
+  const Tensor nan = full({1, 1, 20, 2}, NAN);
+  const auto finite = [](const nn::KeyValueCache& cache) {
+    return std::isfinite(sum(cache.keys()).item()) && std::isfinite(sum(cache.values()).item());
+  };
+  nn::KeyValueCache spoiled(1, 1, 200, 2);
+  spoiled.append(nan, nan);
+  nn::KeyValueCache cache = without_rows(3);
+  cache.add_row(sequence(20));
+  SECTION("a new sequence takes its row") {
+    cache.add_row(spoiled);
+    cache.remove_row(1);
+    cache.add_row(sequence(3));
+  }
+  SECTION("the last sequence moves to its row") {
+    cache.add_row(spoiled);
+    cache.add_row(sequence(3));
+    cache.remove_row(1);
+  }
+  SECTION("all sequences were cleared") {
+    cache.add_row(spoiled);
+    cache.clear();
+    cache.append(full({2, 1, 20, 2}, 1), full({2, 1, 20, 2}, 1));
+    cache.remove_row(0);
+    cache.add_row(sequence(1));
+  }
+  CHECK(finite(cache));
+}
+
+TEST_CASE("a key/value cache forgets the NaN of tokens that were rolled back", "[nn]") {
+  const NoGrad no_grad;
+  nn::KeyValueCache cache = without_rows(2);
+  cache.add_row(sequence(3));
+  try {
+    const nn::KeyValueCache::Rollback rollback{&cache};
+    cache.append(full({1, 1, 5, 2}, NAN), full({1, 1, 5, 2}, NAN));
+    throw Error("a layer failed");
+  } catch (const Error&) {
+  }
+  CHECK(cache.lengths() == Lengths{3});
+  cache.add_row(sequence(8));
+  CHECK(sum(cache.keys().select(0, 0)).item() == 3 * 3 * 2);
+  CHECK(sum(cache.values().select(0, 0)).item() == -3 * 3 * 2);
+}
+
 TEST_CASE("a key/value cache's memory doubles, up to the capacity or what a call needs", "[nn]") {
   const NoGrad no_grad;
   // The keys of a head are as far from the next head's as there is room for.

@@ -152,6 +152,7 @@ TEST_CASE("Plateau: saved and restored, it continues unchanged", "[optim]") {
   };
   for (const double bad : {-1.0, double{NAN}, double{INFINITY}})
     refused(0, scalar(bad, float64), "expected a finite lr >= 0, got ");
+  refused(1, scalar(NAN, float64), "expected a number for best, got nan");
   const Tensor too_many = full({}, 0x1p54, int64);
   refused(2, full({}, -100, int64), "expected counts from 0 to 2^53 in bad, got -100");
   refused(2, too_many, "expected counts from 0 to 2^53 in bad, got ");

@@ -44,6 +44,8 @@ TEST_CASE("text.json: what it must hold", "[hugging_face]") {
   CHECK(refused(R"({"classes": [1]})") == "classes: expected a string, got 1");
   CHECK(refused(R"({"eos_token_id": [1, "b"]})") ==
         R"(eos_token_id: expected a token's id or an array of them, got [1,"b"])");
+  CHECK(refused(R"({"bos_token_id": 18446744073709551615})") ==
+        "bos_token_id: expected a token's id or an array of them, got 18446744073709551615");
   CHECK(refused(R"({"pad_token": 7})") == "pad_token: expected a string, got 7");
   CHECK(refused(R"({"chat_template": ["x"]})") == "accepted");
   CHECK(refused(R"({"chat_template": 7})") == "accepted");
