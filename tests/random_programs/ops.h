@@ -1,6 +1,5 @@
 #pragma once
-// The ops of random programs. An Op tells how to choose arguments for the op, how to call it, and
-// which rows of the table in op_table.h test the same op.
+// The ops of random programs. An Op tells how to choose arguments for the op and how to call it.
 
 #include <functional>
 
@@ -17,7 +16,7 @@ enum class Domain { any, positive, unit, nonzero, distinct };
 /// repeatedly halves all its axes, rounding up, until it is small enough.
 enum class Sizes {
   small,  ///< at most 4
-  mixed,  ///< a quarter of them from 30 to 90, the others at most 4
+  mixed,  ///< a quarter of the sizes are from 30 to 90, the others at most 4
   /// For programs whose Program::split is true. Until an argument of the op has an axis of 100 or
   /// more, half of the sizes are from 100 to 400 and the others at most 4. Afterwards all are at
   /// most 4.
@@ -56,7 +55,7 @@ class Picker {
 
   Random& random;
   Step step;
-  bool failed = false;  ///< true if the op has no valid arguments; discard the step
+  bool failed = false;  ///< true if no valid arguments were found; the step is then discarded
 
  private:
   bool pick(const std::function<bool(const Tensor&)>& fits);
@@ -78,8 +77,7 @@ using Margin = double (*)(const Tensors& x, const Ints& i, const Reals& r);
 
 struct Op {
   std::string name;
-  std::vector<std::string> rows = {};  ///< rows of this op in op_table.h; if empty, the row `name`
-  const char* text;                    ///< the call as C++ source code
+  const char* text;  ///< the call as C++ source code
   Apply apply;
   Propose propose;
   Margin margin = nullptr;

@@ -98,7 +98,6 @@ std::vector<Op> product_ops() {
        GRADUS_CALL(outer(x[0], x[1])),
        .propose = [](Picker& p) { p.any(1, 1), p.like({p.size()}); }},
       {.name = "tied_linear",
-       .rows = {"linear"},
        GRADUS_CALL(linear(tanh(linear(x[0], x[1])), x[1])),
        .propose =
            [](Picker& p) {
@@ -166,10 +165,9 @@ std::vector<Op> norm_ops() {
       {.name = "dropout",
        GRADUS_CALL(dropout(x[0], r[0], key(i[0]))),
        .propose = [](Picker& p) { p.any(), p.real(0, 0.9), p.option(p.random.whole(0, 1000)); }},
-      {.name = "dropout_by_mode",
-       .rows = {"dropout"},
-       GRADUS_CALL(dropout(x[0], r[0])),
-       .propose = [](Picker& p) { p.any(), p.real(0, 0.9); }}};
+      {.name = "dropout_by_mode", GRADUS_CALL(dropout(x[0], r[0])), .propose = [](Picker& p) {
+         p.any(), p.real(0, 0.9);
+       }}};
 }
 
 std::vector<Op> loss_ops() {
@@ -183,7 +181,6 @@ std::vector<Op> loss_ops() {
        GRADUS_CALL(nll_loss(x[0], x[1], {.reduction = reduction(i[0])})),
        .propose = classes},
       {.name = "kl_div",
-       .rows = {"kl_div"},
        GRADUS_CALL(kl_div(x[0], x[1], {.reduction = reduction(i[0])})),
        .propose = [](Picker& p) { pair_of(p, Domain::positive); },
        GRADUS_MARGIN(least(x[1]) - 0.05)},
@@ -207,7 +204,6 @@ std::vector<Op> loss_ops() {
        .propose = classes,
        GRADUS_MARGIN(distance_from(x[0] + 1.0 - gather(x[0], 1, x[1].unsqueeze(1)), 0))},
       {.name = "binary_cross_entropy",
-       .rows = {"binary_cross_entropy"},
        GRADUS_CALL(
            binary_cross_entropy(sigmoid(x[0]), sigmoid(x[1]), {.reduction = reduction(i[0])})),
        .propose = pairs,

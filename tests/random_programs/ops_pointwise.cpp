@@ -20,7 +20,7 @@ const Propose with_real = [](Picker& p) {
 
 std::vector<Op> pointwise_ops() {
   std::vector<Op> ops{
-      {.name = "exp", .rows = {"exp"}, GRADUS_CALL(exp(x[0])), .propose = one},
+      {.name = "exp", GRADUS_CALL(exp(x[0])), .propose = one},
       {.name = "expm1", GRADUS_CALL(expm1(x[0])), .propose = one},
       {.name = "log", GRADUS_CALL(log(x[0])), .propose = positive, GRADUS_MARGIN(least(x[0]))},
       {.name = "log1p", GRADUS_CALL(log1p(x[0])), .propose = positive, GRADUS_MARGIN(least(x[0]))},
@@ -103,7 +103,6 @@ std::vector<Op> pointwise_ops() {
              p.beside(s), p.beside(s);
            }},
       {.name = "lerp_number",
-       .rows = {"lerp"},
        GRADUS_CALL(lerp(x[0], x[1], r[0])),
        .propose = [](Picker& p) { p.beside(p.any()), p.real(-1, 2); }},
       {.name = "add_scalar", GRADUS_CALL(r[0] + x[0]), .propose = with_real},
@@ -126,12 +125,10 @@ std::vector<Op> pointwise_ops() {
        .propose = two,
        GRADUS_MARGIN(distance_between(x[0], x[1]))},
       {.name = "maximum_scalar",
-       .rows = {"clamp"},
        GRADUS_CALL(maximum(x[0], r[0])),
        .propose = with_real,
        GRADUS_MARGIN(distance_from(x[0], r[0]))},
       {.name = "minimum_scalar",
-       .rows = {"clamp"},
        GRADUS_CALL(minimum(x[0], r[0])),
        .propose = with_real,
        GRADUS_MARGIN(distance_from(x[0], r[0]))},
@@ -209,10 +206,9 @@ std::vector<Op> reduction_ops() {
     p.option(p.random.whole(0, 1));
   };
   return {{.name = "sum", GRADUS_CALL(sum(x[0], i[0], i[1] != 0)), .propose = kept},
-          {.name = "sum_all", .rows = {"sum"}, GRADUS_CALL(sum(x[0])), .propose = one},
+          {.name = "sum_all", GRADUS_CALL(sum(x[0])), .propose = one},
           {.name = "mean", GRADUS_CALL(mean(x[0], i[0], i[1] != 0)), .propose = kept},
           {.name = "mean_two",
-           .rows = {"mean"},
            GRADUS_CALL(mean(x[0], Axes{0, -1})),
            .propose = [](Picker& p) { p.any(2); }},
           {.name = "var", GRADUS_CALL(var(x[0], i[0], i[1])), .propose = corrected},
@@ -225,7 +221,7 @@ std::vector<Op> reduction_ops() {
            .propose = kept,
            GRADUS_MARGIN(least(norm(x[0], i[0])))},
           {.name = "prod", GRADUS_CALL(prod(x[0], i[0], i[1] != 0)), .propose = kept},
-          {.name = "prod_all", .rows = {"prod"}, GRADUS_CALL(prod(x[0])), .propose = one},
+          {.name = "prod_all", GRADUS_CALL(prod(x[0])), .propose = one},
           {.name = "any",
            GRADUS_CALL(any(x[0], i[0])),
            .propose =
@@ -251,12 +247,10 @@ std::vector<Op> reduction_ops() {
            .propose = distinct_axis,
            GRADUS_MARGIN(gap(x[0], i[0]))},
           {.name = "max_all",
-           .rows = {"max"},
            GRADUS_CALL(max(x[0])),
            .propose = [](Picker& p) { p.any(0, 3, Domain::distinct); },
            GRADUS_MARGIN(gap(x[0].flatten(), 0))},
           {.name = "min_all",
-           .rows = {"min"},
            GRADUS_CALL(min(x[0])),
            .propose = [](Picker& p) { p.any(0, 3, Domain::distinct); },
            GRADUS_MARGIN(gap(x[0].flatten(), 0))},

@@ -102,20 +102,16 @@ std::vector<Op> vision_ops() {
            .propose = [](Picker& p) { pooling(p, Domain::distinct); },
            GRADUS_MARGIN(gap(x[0].flatten(), 0))},
           {.name = "avg_pool2d",
-           .rows = {"resample"},
            GRADUS_CALL(avg_pool2d(x[0], i[0], {.stride = i[1], .padding = i[2]})),
            .propose = [](Picker& p) { pooling(p, Domain::any); }},
           {.name = "adaptive_avg_pool2d",
-           .rows = {"resample"},
            GRADUS_CALL(adaptive_avg_pool2d(x[0], Size2d(i[0], i[1]))),
            .propose = resized},
           {.name = "interpolate",
-           .rows = {"resample"},
            GRADUS_CALL(interpolate(x[0], Size2d(i[0], i[1]),
                                    {.mode = Interpolation::bilinear, .align_corners = i[2] != 0})),
            .propose = resized},
           {.name = "interpolate_nearest",
-           .rows = {"resample"},
            GRADUS_CALL(interpolate(x[0], Size2d(i[0], i[1]))),
            .propose = resized}};
 }
@@ -152,7 +148,6 @@ std::vector<Op> sequence_ops() {
                  p.option(p.random.whole(0, heads));
                }},
           {.name = "cells",
-           .rows = {"rnn_cell", "lstm_cell", "gru_cell"},
            GRADUS_CALL(cells(i[0], i[1], x)),
            .propose =
                [](Picker& p) {

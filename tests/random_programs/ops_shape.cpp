@@ -93,20 +93,12 @@ void summed_to(Picker& p) {
 
 std::vector<Op> shape_ops() {
   return {{.name = "reshape", GRADUS_CALL(x[0].reshape(shape_of(i))), .propose = other_shape},
-          {.name = "flatten",
-           .rows = {"reshape"},
-           GRADUS_CALL(x[0].flatten()),
-           .propose = [](Picker& p) { p.any(1); }},
-          {.name = "squeeze",
-           .rows = {"reshape"},
-           GRADUS_CALL(x[0].squeeze()),
-           .propose = [](Picker& p) { p.any(); }},
+          {.name = "flatten", GRADUS_CALL(x[0].flatten()), .propose = [](Picker& p) { p.any(1); }},
+          {.name = "squeeze", GRADUS_CALL(x[0].squeeze()), .propose = [](Picker& p) { p.any(); }},
           {.name = "unsqueeze",
-           .rows = {"reshape"},
            GRADUS_CALL(x[0].unsqueeze(i[0])),
            .propose = [](Picker& p) { p.axis(p.any(0, 3).size() + 1); }},
           {.name = "transpose",
-           .rows = {"permute"},
            GRADUS_CALL(x[0].transpose(i[0], i[1])),
            .propose =
                [](Picker& p) {
@@ -124,7 +116,6 @@ std::vector<Op> shape_ops() {
                  p.option(p.random.whole(1, 3));
                }},
           {.name = "select",
-           .rows = {"slice"},
            GRADUS_CALL(x[0].select(i[0], i[1])),
            .propose =
                [](Picker& p) {
@@ -135,7 +126,6 @@ std::vector<Op> shape_ops() {
           {.name = "expand", GRADUS_CALL(x[0].expand(shape_of(i))), .propose = expanded},
           {.name = "split", GRADUS_CALL(x[0].split(Shape{i[1], i[2]}, i[0])), .propose = splitting},
           {.name = "chunk",
-           .rows = {"split"},
            GRADUS_CALL(x[0].chunk(i[1], i[0])),
            .propose = [](Picker& p) { full_axis(p, p.any(1)), p.option(p.random.whole(1, 3)); }},
           {.name = "unbind",
@@ -151,14 +141,12 @@ std::vector<Op> shape_ops() {
                }},
           {.name = "clone", GRADUS_CALL(x[0].clone()), .propose = [](Picker& p) { p.any(); }},
           {.name = "contiguous",
-           .rows = {"clone"},
            GRADUS_CALL(x[0].contiguous() * 1.0),
            .propose = [](Picker& p) { p.any(); }},
           {.name = "to",
            GRADUS_CALL(x[0].to(float64).to(x[0].dtype()) * 1.0),
            .propose = [](Picker& p) { p.any(); }},
           {.name = "detach",
-           .rows = {"alias"},
            GRADUS_CALL(x[0].detach()),
            .propose = [](Picker& p) { p.any(); },
            .detaches = true},
@@ -287,7 +275,6 @@ std::vector<Op> index_ops() {
                    p.indices(p.shape(0, 2), s[0]);
                }},
           {.name = "at",
-           .rows = {"embedding"},
            GRADUS_CALL(x[0][x[1]]),
            .propose =
                [](Picker& p) {
