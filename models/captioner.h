@@ -48,22 +48,24 @@ struct Captioner : nn::Module {
   const CaptionerConfig config;
   std::vector<nn::Conv2d> convolutions;  ///< 3 x 3, each followed by relu; the last has stride 1,
                                          ///< all others stride 2
-  nn::Linear first;                      ///< W: maps the mean annotation to the initial state
+  nn::Linear first;                      ///< layer W: maps the mean of the feature vectors to the
+                                         ///< decoder's initial state
   nn::Embedding words;                   ///< (vocab, dim)
   nn::Dropout dropout;                   ///< applied to embeddings and before `head`
   nn::Attention attention;               ///< additive; the decoder's state attends to the
-                                         ///< annotations
-  nn::Linear gate;                       ///< W_b: hidden -> features
+                                         ///< encoder's feature vectors
+  nn::Linear gate;                       ///< gate W_b of the attended features: hidden -> features
   nn::RecurrentCell cell;                ///< input: previous word's embedding, attended features
-  nn::Linear readout;                    ///< computes L_h h_t + L_z z_t: hidden + features -> dim
+  nn::Linear readout;                    ///< layers L_h and L_z as one layer: maps the decoder's
+                                         ///< state and the attended features to size dim
   nn::Linear head;                       ///< output layer L_o: dim -> vocab
   explicit Captioner(const CaptionerConfig& config);
 
   /// Returns the encoder's feature vector for each position of the feature map, in row-major order:
   /// images (B, channels, image, image) -> (B, grid * grid, features).
   Tensor annotations(const Tensor& images) const;
-  /// Returns the logits of the next word after each of `words`, int64 (B, T): (B, T, vocab). Throws
-  /// Error if T is larger than config.context.
+  /// Returns the logits of the word after each of `words`: words (B, T) int64 -> (B, T, vocab).
+  /// Throws Error if T is larger than config.context.
   Tensor operator()(const Tensor& images, const Tensor& words) const;
   /// Returns the mean cross entropy of the captions' tokens after [START], plus config.coverage
   /// times the mean over captions and positions i of (1 - sum_t alpha_ti)^2. alpha_ti is the

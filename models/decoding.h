@@ -55,11 +55,11 @@ class SourceRows {
   /// `op`. `op` is not copied and must outlive this object.
   SourceRows(const char* op, int64_t sources, int64_t beams);
   int64_t size() const { return std::ssize(source_); }
-  /// Returns the index of each row's source: (rows) int64. index_select with this index expands a
-  /// tensor that has one row per source to one row per decoder row.
+  /// Returns an int64 tensor (size()) with the index of each row's source. If x has one row per
+  /// source, index_select(x, 0, index()) has one row per row of the Decoder.
   Tensor index() const;
-  /// Throws Error if gradients are being recorded, or if ids are not (rows, T) int64 with
-  /// 1 <= T <= room.
+  /// Throws Error if gradients are being recorded. Also throws Error unless `ids` is (size(), T)
+  /// int64 with 1 <= T <= room.
   void check_next(const Tensor& ids, int64_t room) const;
   /// Assigns to each row i the source of row rows[i]. Returns whether the source of any row has
   /// changed. In a beam search no row's source changes, because beams stay within their source.

@@ -41,7 +41,7 @@ struct RNNTranslator : nn::Module {
   /// Maps the final h of both directions of the last encoder layer, concatenated, to the initial h
   /// of all decoder layers: hidden -> layers * hidden, then tanh. The initial c of an LSTM is 0.
   nn::Linear bridge;
-  nn::Attention attention;  ///< the decoder's state attends to the annotations
+  nn::Attention attention;  ///< attention of the decoder to the encoder's outputs
   /// The decoder's cells, one per layer. The first reads [embedding, context vector].
   std::vector<nn::RecurrentCell> cells;
   nn::Linear readout;  ///< [state, context vector, embedding] -> dim
@@ -66,7 +66,7 @@ struct RNNTranslator : nn::Module {
 
  private:
   friend class RNNTranslatorDecoder;
-  /// The annotations of the sources, and the decoder's current state.
+  /// The encoder's outputs for the sources (annotations), and the decoder's current state.
   struct State {
     Tensor annotations, keys;  // (B, S, hidden); keys = attention.prepare(annotations)
     Tensor mask;               // (B, 1, S) or undefined

@@ -25,7 +25,7 @@ concept ImageEncoder = std::derived_from<E, nn::Module> &&
 
 /// The projection head g(h) = out(relu(in(h))) of features h: dim -> hidden -> projection. It is
 /// discarded after training: its output loses information that h keeps, such as colour and
-/// orientation (section 4.2 of the paper).
+/// orientation (Chen et al. 2020, section 4.2).
 struct ProjectionHead : nn::Module {
   nn::Linear in, out;  ///< with biases
   ProjectionHead(int64_t dim, int64_t hidden, int64_t projection)

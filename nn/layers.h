@@ -18,9 +18,10 @@ struct LinearOptions {
                                     ///< weight; empty means that no matrix is divided into heads
 };
 /// Computes activation(x weight^T + bias). If add_lora() gave the layer a low-rank update, adds the
-/// output of the update before the activation. To support weights of another dtype, change all
-/// functions that multiply by the weight: operator(), rows(), feed_forward() and, for layers with
-/// an update, those in nn/finetune/lora.cpp.
+/// output of the update before the activation.
+///
+/// For maintainers: all functions that multiply by the weight must support its dtype. They are
+/// operator(), rows(), feed_forward() and the functions for updates in nn/finetune/lora.cpp.
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});

@@ -20,8 +20,9 @@ class Loading {
 
   /// Returns the innermost Loading on this thread, or null.
   static Loading* current();
-  /// Adds the elements of a parameter to the total. Throws Error, which names the parameter, if the
-  /// total exceeds the constructor's `elements`. The message begins with `layer`.
+  /// Counts the elements of a parameter. Throws Error, which names the parameter, if all counted
+  /// parameters have more elements in total than the constructor's `elements`. The message begins
+  /// with `layer`.
   void count(const char* layer, const std::string& name, const Shape& shape);
 
  private:

@@ -11,10 +11,11 @@
 //   Classifier model;  // parameters hidden.weight, hidden.bias, out.weight, out.bias
 //
 // Registrations are permanent, except that merge_lora() removes LoRA's parameters. A module can be
-// copied, and the copies share the parameters. They also share what one of them registers later: to
-// extend an existing layer, make it a child of a new one instead of deriving from a copy. A module
-// cannot be assigned to: for example, `model.out = Linear(256, 5)` does not compile. Declare your
-// own parameters const, as in `const Tensor scale;`, so that no other tensor can replace them by
+// copied, and the copies share the parameters. They also share what one of them registers later.
+// Therefore, to extend an existing layer, make it a child of a new layer. If the new layer derived
+// from a copy instead, its parameters would be added to the existing layer too. A module cannot be
+// assigned to: for example, `model.out = Linear(256, 5)` does not compile. Declare your own
+// parameters const, as in `const Tensor scale;`, so that no other tensor can replace them by
 // mistake, and initialise them as in `scale(param("scale", {dim}, 1))`. Do the same with buffers;
 // copy_, mul_ and add_ change them in place. A layer created without child() or children() is
 // unknown to its parent: its parameters are neither listed nor trained.
@@ -110,8 +111,8 @@ class Module {
   /// Registers a new float32 parameter whose elements are all `value`. Throws Error if a size is
   /// below 1. The message begins with `layer`.
   ///
-  /// While a function such as load_model() creates the model, the elements are `value` too. param()
-  /// then also throws Error if the model has too many elements for the files.
+  /// While a function such as load_model() creates the model, param() also throws Error if the
+  /// model has too many elements for its files, see load_weights() in models/folder/model_folder.h.
   Tensor param(const std::string& name, const Shape& shape, double value,
                const char* layer = __builtin_FUNCTION());
   /// Registers `value` as a parameter, for example the weight of another layer. Makes `value`
@@ -135,8 +136,9 @@ class Module {
   void hidden_weight(const Tensor& parameter, std::vector<int64_t> rows = {},
                      std::vector<int64_t> heads = {});
   /// Marks `weight`, a parameter of this layer, as the matrix (out, in) of a linear map, so that
-  /// add_lora() can give the layer a LoRA update. If lora_update() is not null, the layer must apply
-  /// that update. Throws Error unless `weight` is a matrix that this layer itself has registered.
+  /// add_lora() can give the layer a LoRA update. If lora_update() is not null, the layer must
+  /// apply that update. Throws Error unless `weight` is a matrix that this layer itself has
+  /// registered.
   void adaptable(const Tensor& weight);
   /// Registers `value` as a buffer and returns it, or a contiguous copy if `value` is expanded.
   /// state_dict() lists the buffer only if `persistent` is true. Throws Error if `value` is

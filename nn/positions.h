@@ -48,7 +48,7 @@ struct LearnedPositions : Module {
   const Tensor weight;  ///< (context, dim): one row per position
   LearnedPositions(int64_t context, int64_t dim);
   /// Returns the embeddings of positions offset to offset + length - 1: (length, dim). Throws Error
-  /// if these exceed the context.
+  /// if `length` or `offset` is below 0, or if offset + length > context.
   Tensor operator()(int64_t length, int64_t offset = 0) const;
   /// Returns the embeddings of the given positions: (...) int64 -> (..., dim). Throws Error if a
   /// position is outside [0, context).
@@ -60,7 +60,7 @@ struct SinusoidalPositions : Module {
   const Tensor table;  ///< (context, dim): one row per position; not in the state dict
   SinusoidalPositions(int64_t context, int64_t dim);
   /// Returns the embeddings of positions offset to offset + length - 1: (length, dim). Throws Error
-  /// if these exceed the context.
+  /// if `length` or `offset` is below 0, or if offset + length > context.
   Tensor operator()(int64_t length, int64_t offset = 0) const;
   /// Returns the embeddings of the given positions: (...) int64 -> (..., dim). Throws Error if a
   /// position is outside [0, context).

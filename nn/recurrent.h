@@ -25,7 +25,7 @@ struct RNNOptions {
 /// for GRU (r, z, n) and 1 for RNN.
 struct RecurrentWeights {
   const Tensor weight_ih, weight_hh;  ///< (gates * hidden, input); (gates * hidden, hidden)
-  const Tensor bias_ih, bias_hh;      ///< (gates * hidden) or undefined
+  const Tensor bias_ih, bias_hh;      ///< (gates * hidden); undefined if constructed without bias
 };
 
 /// The common base of RNN, LSTM and GRU.
@@ -108,8 +108,8 @@ using GRUCell = RecurrentCellOf<Recurrence::gru>;
 enum class Score {
   dot,         ///< q . k
   scaled_dot,  ///< q . k / sqrt(query_dim)
-  bilinear,    ///< q^T w k
-  additive     ///< v . tanh(query(q) + key(k))
+  bilinear,    ///< q^T w k, with the matrix w of Attention
+  additive     ///< v . tanh(query(q) + key(k)), with v, query and key of Attention
 };
 
 /// The output and the weights of Attention: each of Tq queries attends to Tk keys, and each key has
@@ -125,8 +125,8 @@ struct Attention : Module {
   const Tensor w;                    ///< bilinear score: (query_dim, key_dim); else undefined
   std::optional<Linear> query, key;  ///< additive score: map to `hidden` features; else empty
   const Tensor v;                    ///< additive score: (1, hidden); else undefined
-  /// Throws Error if `score` is dot or scaled_dot and query_dim != key_dim. Only additive uses
-  /// `hidden`; 0 means query_dim.
+  /// Throws Error if `score` is dot or scaled_dot and query_dim != key_dim. `hidden` is the hidden
+  /// size of the additive score; 0 means query_dim. The other scores ignore it.
   Attention(Score score, int64_t query_dim, int64_t key_dim, int64_t hidden = 0);
 
   /// Computes attention for queries (B, Tq, query_dim), keys (B, Tk, key_dim) and values (B, Tk,

@@ -46,7 +46,8 @@ class Sequential : public Module {
   /// Makes a net of the layers in order. If the only layer is a Sequential, copies the layers of
   /// that Sequential instead.
   explicit Sequential(std::initializer_list<Item> layers) {
-    // For Sequential{other}, some compilers call this constructor, others the copy constructor.
+    // Sequential{other} must copy `other`, but some compilers call this constructor, not the copy
+    // constructor.
     const bool one = layers.size() == 1;
     if (const auto* other = one ? layers.begin()->apply_.target<Sequential>() : nullptr)
       for (const Item& layer : other->layers_) add(layer);

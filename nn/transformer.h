@@ -38,8 +38,8 @@ struct BlockOptions {
   int64_t window = 0;               ///< each token attends to itself and window - 1 earlier ones;
                                     ///< 0: no limit; other values require `causal`
   bool qk_norm = false;             ///< apply RMSNorm to each head's queries and keys
-  bool value_shortcut = false;      ///< mix the first layer's values into the values, see
-                                    ///< MultiHeadAttentionOptions
+  bool value_shortcut = false;      ///< mix this block's attention values with the first block's,
+                                    ///< see MultiHeadAttentionOptions
   bool token_shift = false;         ///< apply token_shift() to the inputs of attention and MLP; its
                                     ///< weights start at 0
 };
@@ -51,7 +51,7 @@ struct Block : Module {
   MultiHeadAttention attn;      ///< self-attention, dim -> dim
   Norm ln2;                     ///< norm of the MLP sublayer
   MLP mlp;                      ///< dim -> dim
-  const Tensor shift1, shift2;  ///< token_shift()'s weights, (dim); undefined without token_shift
+  const Tensor shift1, shift2;  ///< token_shift()'s weights for attn and mlp, (dim); or undefined
   Block(int64_t dim, const BlockOptions& options);
 
   /// Applies the block to x (B, T, dim). `mask` and `first_values` are passed to
@@ -73,7 +73,7 @@ struct Block : Module {
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const {
     const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) {
       const Tensor out = attn(token_shift(y, shift1, cache, 0, false), cache, first_values);
-      // Saves the last token only now, so that a call that throws leaves the cache unchanged.
+      // Saves the last token after attn(): if attn() throws, the cache stays unchanged.
       if (shift1.defined()) cache.previous_tokens(0, y.slice(1, -1));
       return out;
     });
@@ -110,8 +110,9 @@ struct DecoderBlock : Module {
   MultiHeadAttention cross;  ///< cross-attention to the encoder's output
   Norm ln3;                  ///< norm of the MLP
   MLP mlp;                   ///< dim -> dim
-  /// Ignores options.causal. Rotary positions and the window apply to self-attention only. Throws
-  /// Error if options.value_shortcut or options.token_shift is true.
+  /// Makes a block whose self-attention is causal even if options.causal is false. Rotary positions
+  /// and the window apply to self-attention only. Throws Error if options.value_shortcut or
+  /// options.token_shift is true.
   DecoderBlock(int64_t dim, const BlockOptions& options);
 
   /// Applies the block to x (B, T, dim). `memory` is cross.keys_and_values(encoder output), and

@@ -16,7 +16,7 @@ class Chunks {
   static constexpr int64_t grain = 16384;  ///< number of elements per chunk; the last chunk of an
                                            ///< array may have fewer
 
-  /// Appends an array of n elements; its chunks get the next numbers.
+  /// Appends an array of n elements, and numbers its chunks after those of the earlier arrays.
   void add(int64_t n) { ends_.push_back(count() + (n + grain - 1) / grain); }
   /// Returns the number of chunks of all arrays.
   int64_t count() const { return ends_.empty() ? 0 : ends_.back(); }

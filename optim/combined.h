@@ -10,8 +10,8 @@ namespace gradus::optim {
 /// Several optimisers used as one: they step together, follow one learning-rate schedule and are
 /// saved together. Gradients are clipped by their norm over all parameters. If one of the
 /// optimisers rejects a step, for example because Muon has a gradient that is NaN, step() throws
-/// Error and none of them steps. Each rejects only gradients of its own parameters: if a gradient
-/// of another optimiser is NaN, clipping makes all parameters NaN.
+/// Error and none of them steps. Other optimisers, such as AdamW, accept a NaN gradient. Clipping
+/// then multiplies the gradients of all optimisers by NaN.
 class CombinedOptimizer : public Optimizer {
  public:
   /// Throws Error if there is no optimiser, if one is null, if one is a ShardedOptimizer (shard the

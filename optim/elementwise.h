@@ -25,7 +25,7 @@ class ElementwiseOptimizer : public GroupOptimizer {
     const T* grad;            ///< gradient of the elements, before clipping
     T* state[max_state];      ///< states of the elements, in the order of the constructor's
                               ///< parameter `states`; unused entries are null
-    double lr, weight_decay;  ///< values of the parameter group; lr includes lr_scale
+    double lr, weight_decay;  ///< the group's values; lr is the learning rate times lr_scale
     double grad_scale;        ///< for clipping: the rule must multiply gradients by this, unless
                               ///< it reads only their signs
     int64_t step;             ///< number of updates of the parameter, including this one

@@ -41,14 +41,14 @@ struct MuonOptions {
 /// size along all of its singular directions, including those with small gradients. Embeddings,
 /// output layers, biases and norms need another optimiser, see CombinedOptimizer. The bits of the
 /// result do not depend on the number of threads. step() throws Error, with nothing changed, if a
-/// gradient of these matrices contains a NaN or an infinity. Jordan et al. 2024, "Muon: An
-/// optimizer for hidden layers in neural networks"; `cautious`: Chen et al. 2025, arXiv 2510.12402.
+/// gradient contains a NaN or an infinity. Jordan et al. 2024, "Muon: An optimizer for hidden
+/// layers in neural networks"; `cautious`: Chen et al. 2025, arXiv 2510.12402.
 class Muon : public GroupOptimizer {
  public:
-  /// Each parameter must have at least 2 axes and one row. If its `rows` are given (see
-  /// StackedMatrices), they must be positive and add up to param.size(0). If its `heads` are given,
-  /// there must be one number per matrix, a positive divisor of the matrix's number of rows.
-  /// Otherwise throws Error; the message names the parameter.
+  /// Each parameter must have at least 2 axes and at least one row. If StackedMatrices::rows is not
+  /// empty, its numbers must be positive and add up to param.size(0). If StackedMatrices::heads is
+  /// not empty, it must contain one positive number per matrix, which divides the matrix's number
+  /// of rows. Otherwise throws Error; the message names the parameter.
   Muon(std::vector<StackedMatrices> params, const MuonOptions& options = {});
 
  private:

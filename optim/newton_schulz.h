@@ -27,10 +27,11 @@ struct NewtonSchulz {
   bool rounded = false;        ///< see MuonOptions::bfloat16
 };
 
-/// Runs newton_schulz() on the contiguous matrix `x` (rows, cols), and returns a factor: the result
-/// is factor * x + y. Overwrites x and the buffer `y`, which has the size of x. Pass the sum of the
-/// squared elements of x as `squares`. Uses all threads or, inside a parallel loop, only the
-/// calling thread. The bits of the result do not depend on the number of threads.
+/// Runs newton_schulz() on the contiguous matrix `x` (rows, cols). Overwrites x and the buffer `y`,
+/// which has the size of x, and returns a factor: the result is factor * x + y, computed from the
+/// new values of x and y. `squares` is the sum of the squared elements of x. Uses all threads or,
+/// inside a parallel loop, only the calling thread. The bits of the result do not depend on the
+/// number of threads.
 template <class T>
 T newton_schulz(int64_t rows, int64_t cols, const NewtonSchulz& options, double squares, T* x,
                 T* y);

@@ -60,11 +60,11 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Updates all parameters that require grad and have a gradient. Returns the norm of the
-  /// gradients before clipping: options.grad_norm if set, or 0 if neither max_grad_norm nor
-  /// grad_norm is set. Throws Error, with nothing changed, if an option is invalid, if the dtype of
-  /// a parameter has changed since its state was allocated, or if the optimiser rejects a gradient
-  /// (Muon rejects NaN and infinity).
+  /// Updates all parameters that require grad and have a gradient. Returns options.grad_norm if it
+  /// is set. Otherwise returns the global norm of the gradients before clipping, or 0 if
+  /// options.max_grad_norm is infinity. Throws Error, with nothing changed, if an option is
+  /// invalid, if the dtype of a parameter has changed since its state was allocated, or if the
+  /// optimiser rejects a gradient (Muon rejects NaN and infinity).
   double step(const StepOptions& options = {});
   /// Clears the gradients of all parameters: grad() is then undefined.
   void zero_grad();
@@ -87,7 +87,7 @@ class Optimizer {
 
  protected:
   explicit Optimizer(const char* name) : name_(name) {}
-  const char* name() const { return name_; }  ///< first word of error messages
+  const char* name() const { return name_; }  ///< the class's name; error messages begin with it
 
  private:
   friend class CombinedOptimizer;
@@ -151,7 +151,7 @@ class GroupOptimizer : public Optimizer {
   /// Throws Error, before anything is changed, if the parameter cannot be updated with `grad`.
   virtual void check_gradient(size_t /*index*/, const Tensor& /*grad*/) const {}
 
-  const std::vector<State>& states() const { return states_; }  ///< the constructor's `states`
+  const std::vector<State>& states() const { return states_; }  ///< as passed to the constructor
   /// Returns the name of a parameter in error messages, for example "AdamW: parameter 3 of shape
   /// (2, 5)".
   std::string label(size_t index, const Tensor& param) const;
@@ -184,8 +184,8 @@ class GroupOptimizer : public Optimizer {
   std::vector<Slot> slots_;
 };
 
-/// An optimiser whose rule reads a whole parameter at once and uses ordinary ops. It suits rules
-/// with a matrix product, or with a norm per tensor. Example:
+/// An optimiser whose update rule reads a whole parameter at once and uses ordinary ops. It suits
+/// rules with a matrix product, or with a norm per tensor. Example:
 ///   struct NormalizedSGD : optim::TensorOptimizer {
 ///     NormalizedSGD(optim::ParameterGroups params, double lr, double beta)
 ///         : TensorOptimizer("NormalizedSGD", std::move(params), lr, 0, {"u"}, [=](auto& p) {
@@ -195,9 +195,10 @@ class GroupOptimizer : public Optimizer {
 ///   };
 class TensorOptimizer : public GroupOptimizer {
  public:
-  /// One parameter, with all that a rule needs to update it. The rule writes `param` and `state`,
-  /// in place or by assignment. An assigned tensor is copied and must have the shape and dtype of
-  /// the old one. If not, or if the rule changes the number of states, step() throws Error.
+  /// The argument of an update rule: a parameter with its gradient and states. The rule changes
+  /// `param` and `state`, in place or by assignment. step() copies assigned tensors into the
+  /// optimiser's parameter and states. It throws Error if the rule changes a shape, a dtype or the
+  /// number of states.
   struct Parameter {
     Tensor param;               ///< the parameter itself
     Tensor grad;                ///< a copy of the gradient, after clipping

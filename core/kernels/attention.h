@@ -91,8 +91,9 @@ struct AttentionBackward {
   Heads<T> dq, dk, dv;  ///< the results; a gradient whose data is null is not computed
 };
 
-/// Writes x.out = dropout(softmax(scale q k^T + mask)) v and, unless x.rows is null, x.rows. For a
-/// query that sees no key, the row of x.out is 0.
+/// Writes x.out = dropout(softmax(scale q k^T + mask)) v. For a query that sees no key, the row of
+/// x.out is 0. Unless x.rows is null, also writes the softmax statistics of each row of scores to
+/// x.rows.
 template <class T>
 void attention_forward(const Attention<T>& problem, const AttentionForward<T>& x);
 

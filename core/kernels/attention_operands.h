@@ -75,8 +75,9 @@ struct PackedRows {
   Rows<const E> along, down;
 };
 
-/// Returns n rows of `dim` scalars, packed by pack_along and by pack_down. `down_space` is used
-/// only if E is a Pair; otherwise both results are the same rows.
+/// Returns n rows of `dim` scalars packed twice: by pack_along with `along_space`, and by pack_down
+/// with `down_space`. Unless E is a Pair, both results are that of pack_along, and `down_space` is
+/// not used.
 // Long parameter list: that of pack_along, and a second space.
 template <class E>
 PackedRows<E> pack_both(Sum<E> factor, const Sum<E>* first, int64_t stride, int64_t n, int64_t dim,
@@ -88,9 +89,10 @@ PackedRows<E> pack_both(Sum<E> factor, const Sum<E>* first, int64_t stride, int6
     return {along, along};
 }
 
-/// Writes the transpose of n rows of `dim` scalars, multiplied by `factor`, to `to`, for products
-/// that sum over the rows of `to`. `to` has padded(elements_of(dim)) rows of padded(n) elements.
-/// `space` is for an intermediate copy of the source rows. It must be as large as for pack_along.
+/// Writes factor * S^T to `to`, for products that sum over the rows of `to`. The matrix S has n
+/// rows of `dim` scalars, and row i starts at first + i * stride. `to` has
+/// padded(elements_of(dim)) rows of padded(n) elements. `space` is for an intermediate copy of S
+/// and needs n * padded(elements_of(dim)) elements.
 // Long parameter list: that of pack_along, and where to write.
 template <class E>
 void pack_transposed(Sum<E> factor, const Sum<E>* first, int64_t stride, int64_t n, int64_t dim,

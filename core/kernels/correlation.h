@@ -277,8 +277,8 @@ void Correlation<E>::run() const {
 /// channels of each group.
 ///
 /// If E is a Pair, windows are processed in pairs of neighbours of the same row. If a row has an
-/// odd number of windows, its last pair consists of the last two windows. The first of these two is
-/// also in the previous pair, so the last pair uses 0 as its dy.
+/// odd number of windows, its last pair consists of the last two windows. The first of these two
+/// windows is also in the previous pair, so the last pair uses 0 as the dy of this window.
 template <class E>
 class WeightGradient {
  public:
@@ -300,7 +300,7 @@ class WeightGradient {
     Scratch<E> padded;     // (channels, padded plane)
     Scratch<E> panel;      // (windows, filters)
     Scratch<T> plane;      // a float32 plane with padding, before it is rounded
-    Scratch<T> even_rows;  // dy in rows of an even length
+    Scratch<T> even_rows;  // dy with a 0 inserted in each row (see take_odd_rows)
     WindowBlock block;
   };
 
@@ -349,10 +349,11 @@ void WeightGradient<E>::take_image(Space& space, const T* image, int64_t own) co
   }
 }
 
-/// Copies the rows of dy, which have an odd length, to space.even_rows, and makes their length
-/// even. Inserts a 0 before the last element of each row. This 0 belongs to the window that is in
-/// the last two pairs of the row, so that the window counts only once. A row of a single element
-/// gets a 0 after the element instead.
+/// Copies `d`, the rows of dy for one group of one image, to space.even_rows. Inserts a 0 before
+/// the last element of each row or, in a row of a single element, after it. Each row has an odd
+/// number of windows, one per element, but windows are processed in pairs. The last pair consists
+/// of the last two windows. The first of these two is also in the previous pair, so the last pair
+/// uses the 0 for it.
 template <class E>
 void WeightGradient<E>::take_odd_rows(Space& space, const T* d) const {
   T* to = space.even_rows.data();
@@ -389,8 +390,8 @@ void WeightGradient<E>::add_image(Space& space, int64_t image_group, int64_t fir
   }
 }
 
-/// Computes the sums of one part (a range of images) for one share of a group's input channels. The
-/// share starts at channel `first`.
+/// Computes the weight gradient of one group over one part of the images, and writes it to this
+/// part's array in `sums`. Covers up to `channels` input channels, from channel `first` on.
 template <class E>
 void WeightGradient<E>::sum_part(Space& space, int64_t part, int64_t group, int64_t first,
                                  T* sums) const {
@@ -508,10 +509,10 @@ void convolve(const ConvolutionShape& p, const T* x, const T* weight, const T* b
                    [&]<class E>(TypeTag<E>) { detail::convolve<E>(p, x, weight, bias, y); });
 }
 
-/// Overwrites dx with the gradient of x. With stride s, the positions along an axis fall into s
-/// phases (see backward_axis), and each phase depends on its own filter taps, possibly none. For
-/// each combination of a y phase and an x phase, dx at these positions is a stride-1 correlation of
-/// dy with the taps of both phases.
+/// Overwrites dx with the gradient of x. With stride s, position i along an axis of dx belongs to
+/// phase (i + padding) % s. All positions with the same phase along y and the same phase along x
+/// depend on the same filter taps. dx at these positions is a stride-1 correlation of dy with these
+/// taps, or 0 if there are none.
 template <class T>
 void convolve_back(const ConvolutionShape& p, const T* dy, const T* weight, T* dx) {
   with_elements<T>(p.rounded,

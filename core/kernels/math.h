@@ -38,7 +38,7 @@ inline constexpr float infinity = std::numeric_limits<float>::infinity();
 inline constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float smallest_normal = std::numeric_limits<float>::min();
 
-// log(2) as the sum of two parts: n * ln2_high is exact for |n| < 2^9.
+// log2_e is log2(e). ln2_high + ln2_low is log(2); n * ln2_high is exact for integers |n| < 2^9.
 inline constexpr float log2_e = 0x1.715476p+0f, ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
 
 // For |x| < 2^22, the low bits of the sum x + shift are x rounded to an integer. Subtracting shift
@@ -101,6 +101,7 @@ template <class... Floats>
                                            float c3) {
   return multiply_add(multiply_add(c3, x, c2), x2, multiply_add(c1, x, c0));
 }
+// Returns c0 + c1 x + c2 x^2 + ... for 8, 12, ... coefficients, by recursion.
 // Long parameter list: a polynomial's coefficients.
 template <class... Floats>
 [[gnu::always_inline]] inline float cubics(float x, float x2, float x4, float c0, float c1,
@@ -272,7 +273,8 @@ inline double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::ex
 [[gnu::always_inline]] inline float sin(float x) { return detail::sin_from(x, 0); }
 inline double sin(double x) { return std::sin(x); }
 
-/// Returns cos x within 2 ulp (measured: 1.54) for |x| <= 1e5. For larger |x|, see sin above.
+/// Returns cos x within 2 ulp (measured: 1.54) for |x| <= 1e5. The error grows with |x|. For
+/// |x| >= 6.5e6 the result is meaningless: use std::cos there.
 [[gnu::always_inline]] inline float cos(float x) { return detail::sin_from(x, 1); }
 inline double cos(double x) { return std::cos(x); }
 
@@ -293,8 +295,8 @@ inline double cos(double x) { return std::cos(x); }
                              0x1.573d44p-9f, -0x1.0eb4ap-12f);
   const float e = from_bits(bits(p) + (bits(shifted) << 23));
   // Phi(-a) = e * mills and phi(a) = e / sqrt(2 pi). `mills` approximates the Mills ratio Phi(-a) /
-  // phi(a), divided by sqrt(2 pi), for a <= 5. For larger a it is constant and at most 2.6 times
-  // the true value; |x Phi(x)| is below 1.5e-6 for x < -5.
+  // phi(a), divided by sqrt(2 pi), for a <= 5. For larger a, `mills` is constant and at most 2.6
+  // times the true value. This does not matter: |x Phi(x)| is below 1.5e-6 for x < -5.
   const float mills = long_polynomial(at_most(5.0f, a), 0.5f, -3.989403266e-01f, 2.499640042e-01f,
                                       -1.327508708e-01f, 6.176733329e-02f, -2.522864930e-02f,
                                       8.778833025e-03f, -2.460903288e-03f, 5.173573612e-04f,

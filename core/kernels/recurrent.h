@@ -17,7 +17,8 @@
 namespace gradus::kernel {
 
 // ---- cells ----
-// A cell computes hidden unit j of one step of one row. h' and c' are h and c after the step.
+// A cell computes hidden unit j in one step of one sequence. h is the hidden state before the step,
+// c the cell state of an LSTM before the step. h' and c' are these states after the step.
 
 /// One step of one row (a sequence of the batch) with H hidden units. Arrays of size (gates * H),
 /// with gates = Cell::gates, store one gate after another. c is the cell state of LSTM; other cells
@@ -101,8 +102,8 @@ struct Lstm {
 /// and h_n.
 struct Gru {
   static constexpr int64_t gates = 3, kept = 4;
-  static constexpr bool direct = true;  // h' also contains z h, which does not pass through the
-                                        // weight
+  static constexpr bool direct = true;  // part of the gradient of h flows through z h, not through
+                                        // the weight
   template <class T>
   [[gnu::always_inline]] static void forward(const CellForward<T>& s, int64_t j) {
     const int64_t H = s.H;

@@ -150,13 +150,13 @@ void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const 
   }
 }
 
-/// Rows [begin, end) of `width` neighbouring columns, which are summed together. The first column
-/// belongs to output k.
+/// Rows [begin, end) of `width` neighbouring columns. Each column has a sum of its own. The first
+/// column belongs to output k.
 struct ColumnPart {
   int64_t k, width, begin, end;
 };
 
-/// Adds the terms of the part's rows to total[j] for each column j, eight rows at a time.
+/// Adds the terms of each column j of `part` to total[j], eight rows at a time.
 template <class Acc, class X, class Term>
 void add_rows(const SumPlan& plan, const X* x, const ColumnPart& part, const Term& term,
               Acc* total) {

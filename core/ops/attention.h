@@ -41,9 +41,9 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                       const AttentionOptions& options = {});
 
-/// Returns the attention weights softmax(scale q k^T + mask), without dropout: q (..., H, Tq, D),
-/// k (..., Hk, Tk, D) -> (..., H, Tq, Tk). They are computed with basic ops. If a query may not
-/// attend to any key, its weights are 0.
+/// Returns the attention weights softmax(scale q k^T + mask), without dropout, for H query heads
+/// and Hk key heads: q (..., H, Tq, D), k (..., Hk, Tk, D) -> (..., H, Tq, Tk). They are computed
+/// with basic ops. If a query may not attend to any key, its weights are 0.
 Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOptions& options = {});
 
 /// Records the attention weights of a model, to show what it attends to. While a trace exists, each

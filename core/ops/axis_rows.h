@@ -38,15 +38,16 @@ struct AxisRows {
   Shape output(KeepDim keep) const { return keep.on ? kept : kept.without(dim); }
   /// Returns the shape of `tensor`, but with k elements per row.
   Shape rows_of(int64_t k) const { return tensor.shape().with(-1, k); }
-  /// Returns y as a contiguous tensor with its last axis moved back to position `dim`. y has the
-  /// shape rows_of(k) for some k.
+  /// Returns y as a contiguous tensor with its last axis moved back to position `dim`. y must have
+  /// the shape of `tensor`, but its last axis may have any size.
   Tensor move_back(const Tensor& y) const {
     Shape order;
     for (int i = 0; i + 1 < y.rank(); ++i) order.push_back(i);
     order.insert(dim, y.rank() - 1);
     return y.permute(order).contiguous();
   }
-  /// Calls body(row, i) for each row in parallel: a pointer to the row's elements and its index.
+  /// Calls body(row, i) for each i in [0, rows), in parallel. `row` points to the elements of
+  /// row i.
   template <class T, class Body>
   void for_each(const Body& body) const {
     const T* x = tensor.data<T>();

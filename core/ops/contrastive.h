@@ -4,9 +4,9 @@
 // t_i, the index of its own key:
 //   InfoNCE = -1/N sum_i log(exp(s(q_i, k_{t_i})) / sum_j exp(s(q_i, k_j)))
 // van den Oord et al. 2018, arXiv 1807.03748, equation 4. These losses throw Error if shapes or
-// dtypes do not match, if the batch or its vectors are empty, or if the temperature is not positive
-// and finite. All but info_nce compute the scores in blocks of 256 queries and store one block at a
-// time.
+// dtypes do not match, if there are no queries, if the vectors are empty, or if the temperature is
+// not positive and finite. All but info_nce compute the scores in blocks of 256 queries and store
+// one block at a time.
 
 #include "gradus/core/tensor/tensor.h"
 

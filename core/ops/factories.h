@@ -32,7 +32,7 @@ Tensor scalar(double value, Dtype dtype = float32);
 Tensor arange(double start, double end, double step = 1, Dtype dtype = int64);
 /// Returns 0, 1, ..., end - 1 as int64. Throws Error if end < 0.
 inline Tensor arange(int64_t end) { return arange(0, static_cast<double>(end)); }
-Tensor arange(std::floating_point auto end) = delete;  // instead of cutting off a fraction
+Tensor arange(std::floating_point auto end) = delete;  // int64_t would cut off a fraction
 Tensor arange(std::same_as<bool> auto end) = delete;
 /// Returns n evenly spaced values from start to end, both included, or only start if n is 1. Throws
 /// Error if n < 0, if start or end is not finite, or if the dtype is int64 and start, end or a
@@ -216,9 +216,8 @@ Tensor rand_like(const Tensor& x);
 Tensor randint(int64_t low, int64_t high, const Shape& shape);
 /// Returns a random permutation of 0, ..., n - 1, int64. Throws Error unless 0 <= n < 2^59.
 Tensor randperm(int64_t n);
-/// Returns the permutation of 0, ..., n - 1, int64, that `key` determines. Its random numbers are
-/// the Philox blocks with the counters key.counter + 1 to key.counter + n - 1. Throws Error if
-/// n < 0.
+/// Returns the permutation of 0, ..., n - 1, int64, that `key` determines. To take the key from a
+/// Generator g, call g.reserve(4 * n). Throws Error if n < 0.
 Tensor randperm(int64_t n, RandomKey key);
 
 }  // namespace gradus

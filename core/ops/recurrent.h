@@ -63,7 +63,8 @@ struct RecurrentOutput {
 /// Runs a cell with G gates and hidden size H over the steps of x_gates (B, T, G H), T >= 1,
 /// starting from the state `first` (zeros if undefined). Returns h after each step, and the final
 /// state. At each step, h_gates = h weight^T + bias, with weight (G H, H) and bias (G H) or
-/// undefined. Padding has no effect and gets gradient 0, as with torch's pack_padded_sequence.
+/// undefined. Steps after the end of a sequence (see options.lengths) have no effect and get
+/// gradient 0, as with torch's pack_padded_sequence.
 RecurrentOutput recurrent(Recurrence cell, const Tensor& x_gates, const Tensor& weight,
                           const Tensor& bias = {}, const RecurrentState& first = {},
                           const RecurrentOptions& options = {});

@@ -22,8 +22,8 @@ struct AvgPool2dOptions {
   Size2d padding = 0;             ///< zeros added on each side, at most half of the kernel
   bool count_include_pad = true;  ///< whether the divisor of the mean counts the padding's pixels
 };
-/// Returns the mean of each window of `kernel` pixels. The size of the output and the errors are
-/// those of max_pool2d without dilation. Also throws Error if H' or W' exceeds 2^24.
+/// Returns the mean of each window of `kernel` pixels: (..., H, W) -> (..., H', W'). H', W' and the
+/// errors are as for max_pool2d without dilation. Also throws Error if H' or W' exceeds 2^24.
 Tensor avg_pool2d(const Tensor& x, Size2d kernel, const AvgPool2dOptions& options = {});
 /// Returns an image of `size` whose pixels are the means of windows of x. Along an axis resized
 /// from n to m pixels, window i covers the pixels from floor(i n / m) up to but excluding
@@ -31,7 +31,7 @@ Tensor avg_pool2d(const Tensor& x, Size2d kernel, const AvgPool2dOptions& option
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size);
 
 /// How interpolate() computes a pixel of the result: as a copy of one pixel of x, or by bilinear
-/// interpolation between the four pixels of x around it.
+/// interpolation between the four nearest pixels of x.
 enum class Interpolation { nearest, bilinear };
 struct InterpolateOptions {
   Interpolation mode = Interpolation::nearest;  ///< how pixels are computed

@@ -43,7 +43,7 @@ inline bool grad_enabled() { return core::modes().grad; }
 /// Returns whether layers on this thread behave as in training, for example with dropout. The
 /// default is true; EvalMode changes it.
 inline bool is_training() { return !core::modes().eval; }
-/// Returns whether backward is rerunning a function that was passed to recompute(), on this thread.
+/// Returns whether backward, on this thread, is rerunning a function passed to recompute().
 /// A layer that updates its own state at each call, such as a running mean, must not update it
 /// again in this second run.
 inline bool recomputing() { return core::modes().recomputing; }
@@ -66,7 +66,7 @@ struct EvalMode : core::ModeScope {
 };
 
 /// While an AnomalyMode object exists, its thread checks recorded ops and backward rules for NaNs
-/// and infinities. Throws Error, naming the op, if
+/// and infinities. The check throws Error with the op's name if
 /// - an op recorded outside of backward computes a NaN or an infinity from finite inputs, or
 /// - the backward rule of an op computes a NaN or an infinity from finite output gradients.
 ///

@@ -53,9 +53,10 @@ class FlushDenormals {
 };
 
 namespace internal {
-/// Numbers of chunks in all loops that this process has run on several threads so far. `run` counts
-/// all chunks. `moved` counts the chunks that ran on another thread than planned, for example
-/// because the planned thread was busy. The data of a moved chunk may be in another core's cache.
+/// Counts the chunks of all parallel_for loops that have run on several threads in this process.
+/// `run` counts all chunks. `moved` counts the chunks that ran on another thread than planned, for
+/// example because the planned thread was busy. The data of a moved chunk may be in another core's
+/// cache.
 struct ChunkCounts {
   int64_t run = 0, moved = 0;
 };
@@ -123,8 +124,8 @@ template <class T, class F>
     const T v = f(i);
     m = v > m ? v : m;
   }
-  // OpenMP may start a max reduction from the lowest finite number instead of -infinity, as clang
-  // does. Such a result may be wrong and is computed again without OpenMP.
+  // With clang, an OpenMP max reduction starts from the lowest finite number instead of -infinity.
+  // If m equals that number, m may be wrong and is computed again without OpenMP.
   if (m == std::numeric_limits<T>::lowest()) {
     m = start;
     for (int64_t i = 0; i < n; ++i) m = f(i) > m ? f(i) : m;

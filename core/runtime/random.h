@@ -46,7 +46,8 @@ inline std::array<uint32_t, 4> philox(RandomKey key, uint64_t block) {
 }
 
 namespace core {
-/// A stream of random keys. Its state, two integers, can be saved and restored.
+/// Generates RandomKeys, one per random op. Its state, a seed and a counter, can be saved and
+/// restored.
 class Generator {
  public:
   explicit Generator(uint64_t seed = 0) : state_{seed, 0} {}

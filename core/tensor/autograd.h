@@ -63,9 +63,9 @@ Edge edge_of(const Tensor& x);
 Tensor view_of(const Tensor& x, const Shape& shape, const Shape& strides, int64_t shift = 0);
 
 /// States which inputs and outputs of an op its backward rule reads. Bit i stands for tensor i,
-/// counted from 0; bit 31 stands for tensor 31 and all later ones. The graph keeps these tensors
-/// alive until backward. It also keeps the leaves that require grad. All other tensors are freed as
-/// soon as the forward pass releases them.
+/// counted from 0; bit 31 stands for tensor 31 and all later ones. Until backward, the graph keeps
+/// alive the tensors whose bits are set. It also keeps the leaves that require grad. All other
+/// tensors are freed as soon as the forward pass releases them.
 struct Saves {
   uint32_t inputs = 0, outputs = 0;  ///< one bit per tensor
   /// If true, AnomalyMode does not check the op's outputs. Set for ops whose outputs may be
@@ -159,7 +159,7 @@ class Node : public std::enable_shared_from_this<Node> {
   };
   static void destroy(Node* node);
   OutputMeta& output(int i) { return outputs_[static_cast<size_t>(i)]; }
-  /// Frees the rule, the composed form and the saved tensors.
+  /// Frees what only backward uses: rule_, composed_ and the saved inputs and outputs.
   void drop_saved();
   /// Returns tensor i of `list`. Throws Error if the tensor was not saved, or if its storage was
   /// changed in place afterwards. The message calls the tensor `what`: "input" or "output".
@@ -182,7 +182,7 @@ class Node : public std::enable_shared_from_this<Node> {
 
 /// The parts of record() and record_fused() that do not depend on the type of the rule.
 struct Recorder {
-  /// Returns whether gradients are recorded and one of the inputs requires grad.
+  /// Returns whether grad_enabled() is true and one of the inputs requires grad.
   static bool should_record(const std::vector<Tensor>& inputs);
   /// Records an op. The op is a fused one if `composed` is not null. Requires that
   /// should_record(inputs) is true.
@@ -213,7 +213,7 @@ void record(const char* name, const std::vector<Tensor>& outputs, const std::vec
 /// ops: it maps the inputs, or aliases of them, to the output or to a vector of outputs. Without
 /// create_graph, backward runs `rule`, which may call kernels. With create_graph, it differentiates
 /// `composed` instead. Saves all inputs, whatever `saves` states, and the outputs that `saves`
-/// selects. When `composed` runs, throws Error unless it returns as many outputs as the op has.
+/// selects. `composed` must return as many outputs as the op has, or Error is thrown when it runs.
 ///
 /// If Modes::composed is true, overwrites `outputs` with the results of `composed`, whose basic ops
 /// are then recorded instead of the fused op.
@@ -233,14 +233,14 @@ void record_fused(const char* name, const std::vector<Tensor>& outputs,
 
 /// Increments the version of x's storage. Every in-place op calls this before it writes, and
 /// backward compares versions to detect that a saved tensor has changed. Throws Error if x requires
-/// grad while gradients are recorded, or if elements of x share memory along an expanded axis.
+/// grad and grad_enabled() is true, or if elements of x share memory along an expanded axis.
 void begin_in_place(const char* op, const Tensor& x);
 
 }  // namespace core
 
 struct GradOptions {
-  /// The gradient of each output, or an empty list. If the list is empty, or if a gradient is
-  /// undefined, the gradient is 1, and the output must have one element.
+  /// The gradients with which backward starts, one per output, or an empty list. For an empty
+  /// list or an undefined entry, backward starts with 1, and the output must have one element.
   std::vector<Tensor> grad_outputs = {};
   /// If true, records the computation of the gradients, so that they can be differentiated.
   bool create_graph = false;

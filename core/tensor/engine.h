@@ -63,13 +63,13 @@ class Engine {
   void differentiate_composed(Node& node, Backward& view);
   bool frees_graph() const { return !retain_graph_; }
 
-  /// Returns a pointer to the sum of the gradients that flow along `edge`. Until the first gradient
-  /// arrives, the pointer is null or points to an undefined tensor.
+  /// Returns a pointer to the sum of the gradients for the destination of `edge`. Until the first
+  /// gradient arrives, the pointer is null or points to an undefined tensor.
   Tensor* sum_at(const Edge& edge);
-  /// Returns whether the running rule may add to `sum` in place, where `sum` is the gradient of
+  /// Returns whether the running backward rule may add to `sum` in place. `sum` is the gradient of
   /// input number `input` so far. Outside anomaly mode, returns true. In anomaly mode, returns
-  /// whether `sum` is finite. If `sum` and the output gradients are finite, the engine checks `sum`
-  /// again after the rule has run.
+  /// whether `sum` is finite. If it is, and the gradients of the op's outputs are finite too, the
+  /// engine checks after the rule has run that `sum` is still finite.
   bool may_write(int input, const Tensor& sum);
   void add_to(Tensor& sum, Tensor gradient);
   void accumulate_into(TensorImpl& tensor, Tensor gradient);  // into tensor.grad
@@ -96,7 +96,8 @@ class Engine {
 
   const bool create_graph_, retain_graph_, anomaly_;
   bool pruned_ = false, incoming_finite_ = true;
-  std::vector<int> written_;  // in anomaly mode: indices of the inputs whose sums the rule changed
+  // In anomaly mode: indices of inputs whose gradients the running backward rule changes in place.
+  std::vector<int> written_;
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, EarlierNode>
       queue_;
   // For each queued node and the running node: the summed gradient of each output of the node.
@@ -111,8 +112,9 @@ class Engine {
   std::map<uint64_t, Leaves, std::greater<>> waiting_;
   std::optional<std::unordered_map<const TensorImpl*, uint64_t>> last_consumers_;
 
-  std::unordered_set<const void*> targets_;  // for each input of prune_to(): its node, or the leaf
-  std::unordered_set<const Node*> needed_;   // the nodes from which a path leads to targets_
+  // For each input passed to prune_to(): its TensorImpl if it is a leaf, otherwise its node.
+  std::unordered_set<const void*> targets_;
+  std::unordered_set<const Node*> needed_;  // the nodes from which a path leads to targets_
   // The gradients of the outputs of each node in targets_.
   std::unordered_map<const Node*, std::vector<Tensor>> captured_;
 };

@@ -22,7 +22,7 @@ class Recording {
     std::weak_ptr<Node> node;
     std::vector<std::weak_ptr<TensorImpl>> outputs;
   };
-  /// An input that no collected op computed: a leaf, or the result of an earlier op.
+  /// An input of an op in `ops` that no op in `ops` computed: a leaf, or an earlier op's output.
   struct Outside {
     const char* op;
     size_t input;  // the input's index
@@ -73,12 +73,13 @@ class Segment : public std::enable_shared_from_this<Segment> {
   /// runs recorded different ops, if an op's shapes, dtypes or inputs that require grad differ, or
   /// if a backward pass inside the function freed an op in one run only.
   Counterparts match(const Nodes& fresh) const;
-  /// Moves the rules and saved tensors of the second run's nodes to the first run's nodes. If an
-  /// output for which the first run called retain_grad() no longer exists, retains the gradient for
-  /// the corresponding output of the second run.
+  /// Moves the backward rules and saved tensors from the nodes of the second run, listed in
+  /// `fresh`, to the corresponding nodes of the first run. `old_of` is the result of match(). If
+  /// the function calls retain_grad() on a tensor, and the tensor of the first run no longer
+  /// exists, backward() stores the gradient in the tensor of the second run.
   static void adopt(const Recording& second, const Nodes& fresh, const Counterparts& old_of);
 
-  const Function f_;  // each run calls a copy, so that both start from the same state
+  const Function f_;  // each run calls a copy of it, so that f_ itself never changes
   const std::vector<Tensor> inputs_;
   std::vector<uint64_t> versions_;  // versions of the inputs' storages before the first run
   const Modes modes_;               // modes of the first run

@@ -88,8 +88,8 @@ class Tensor {
     return out;
   }
   /// Returns the tensor as text: nested brackets with aligned columns, shortened for large tensors,
-  /// followed by dtype and shape. Returns "tensor(undefined)" for an undefined tensor. A view of an
-  /// int8 matrix in another shape has no scales; "[...]" then replaces the elements.
+  /// followed by dtype and shape. Returns "tensor(undefined)" for an undefined tensor. For a view
+  /// of an int8 matrix in another shape, such as some of its rows, "[...]" replaces the elements.
   std::string to_string() const;
 
   // ---- conversion and copies (differentiable) ----
@@ -136,12 +136,12 @@ class Tensor {
   /// Returns a view of entry `index` along the first axis: select(0, index).
   Tensor operator[](int64_t index) const { return select(0, index); }
   /// Returns a copy of the entries along the first axis at the positions in `index`, an int64
-  /// tensor of any shape. The result's shape is the shape of `index` followed by this shape without
-  /// its first axis. For example, if C is an embedding table, C[ids] are the embeddings of `ids`.
-  /// Throws Error if a position is negative or too large.
+  /// tensor of any shape. The result's shape is the shape of `index` followed by this tensor's
+  /// shape without its first axis. For example, if C is an embedding table, C[ids] are the
+  /// embeddings of `ids`. Throws Error if a position is negative or too large.
   Tensor operator[](const Tensor& index) const;
   /// Returns a view that is broadcast to `shape`, without a copy. A size of -1 in `shape` keeps the
-  /// size of that axis. Throws Error if this shape does not broadcast to `shape`.
+  /// size of that axis. Throws Error if this tensor's shape does not broadcast to `shape`.
   Tensor expand(const Shape& shape) const;
   /// Returns a view without axis `dim`. Throws Error unless this axis has size 1.
   Tensor squeeze(int64_t dim) const;
@@ -207,13 +207,13 @@ class Tensor {
   Tensor fill_(double value) const;
   /// Sets every element to 0.
   Tensor zero_() const { return fill_(0); }
-  /// Overwrites this tensor with `source`, broadcast to this shape and converted to this dtype as
-  /// by to(). If one of the two tensors is bfloat16 or int8, throws Error unless the other has the
-  /// same dtype and shape.
+  /// Overwrites this tensor with `source`, broadcast to this tensor's shape and converted to its
+  /// dtype as by to(). If one of the two tensors is bfloat16 or int8, throws Error unless the other
+  /// has the same dtype and shape.
   Tensor copy_(const Tensor& source) const;
-  /// Adds alpha * other to this tensor in place. `other` is broadcast to this shape. Throws Error
-  /// unless both tensors have the same dtype: float32, float64 or int64. For int64, also throws
-  /// Error unless alpha is an integer.
+  /// Adds alpha * other to this tensor in place. `other` is broadcast to this tensor's shape.
+  /// Throws Error unless both tensors have the same dtype: float32, float64 or int64. For int64,
+  /// also throws Error unless alpha is an integer.
   Tensor add_(const Tensor& other, double alpha = 1) const;
   /// Multiplies this tensor by `factor` in place. Throws Error unless the dtype is float32, float64
   /// or int64. For int64, also throws Error unless factor is an integer.

@@ -72,7 +72,7 @@ class OnnxGraph {
 
   std::unique_ptr<::onnx::ModelProto> model_;
   std::map<const void*, std::string> weight_names_;      // names of weights, by address of the data
-  std::map<std::string, bool> constants_;                // names of weights and constants; all true
+  std::map<std::string, bool> constants_;                // keys: names of weights and constants
   std::map<std::string, std::vector<OnnxValue>> nodes_;  // outputs of nodes, by serialised node
   int64_t weight_bytes_ = 0;
 };

@@ -11,10 +11,10 @@
 
 namespace gradus {
 
-/// The attention weights of a model for a text or, for a translator, for a text and its
-/// translation. The member `translation` is this translation, decoded from its tokens:
-/// Question::target or, if that is empty, the translation that the model generates. For models that
-/// do not translate, `translation` is empty.
+/// The attention weights of a model that reads Question::text. A translator also reads a
+/// translation of the text: Question::target or, if that is empty, the one that it generates. The
+/// member `translation` is this translation, decoded from its tokens. For models that do not
+/// translate, `translation` is empty.
 struct AttentionOf {
   std::vector<AttentionGroup> groups;
   std::string translation = {};

@@ -1,9 +1,9 @@
 #pragma once
 // Answers the questions that the reader of a run's web page asks about a model. An answer is a JSON
-// object. For a model that reads text, its "kind" is "text", and its other keys are "text",
-// "target", "translation", "groups" (the result of attention_json()) and, for a GPT only, "next"
-// and "lens". For an image classifier, its "kind" is "images", and its other keys are "shape",
-// "classes", "accuracy", "count", "first" and "mistakes".
+// object. For a model that reads text, the value of "kind" is "text", and the other keys are
+// "text", "target", "translation", "groups" (the result of attention_json()) and, for a GPT only,
+// "next" and "lens". For an image classifier, the value of "kind" is "images", and the other keys
+// are "shape", "classes", "accuracy", "count", "first" and "mistakes".
 
 #include <string>
 #include <vector>
@@ -34,9 +34,10 @@ std::string probe(const Question& q, const AttentionOf& attention);
 /// total. This limits the JSON of the maps to about 20 MB. Without the limit, the JSON of a long
 /// text could take gigabytes.
 void expect_short(int64_t count, int64_t maps);
-/// Computes the model's attention weights for q.text, and returns the answer to the question as
-/// JSON. The model is not a GPT. Throws the errors of attention_of(). Also throws the error of
-/// expect_short() if q.text or, for a translator, q.target or the translation has too many tokens.
+/// Returns the answer to a question about a model other than a GPT, as JSON. The answer contains
+/// the model's attention weights for q.text. Throws the errors of attention_of(). Also throws the
+/// error of expect_short() if q.text or, for a translator, q.target or the translation has too many
+/// tokens.
 template <class Model>
 std::string probe(const Model& model, const models::Tokenizer& tokens, const Question& q) {
   constexpr bool translates = requires { model.config.target_vocab; };
@@ -55,8 +56,8 @@ struct Classified {
   Tensor images, labels, logits, maps;
   std::vector<std::string> class_names;
 };
-/// Returns the answer about these images as JSON: the accuracy, the first images, and the most
-/// confident mistakes.
+/// Returns the answer to a question about an image classifier, as JSON: its accuracy, the first 12
+/// images, and its 12 most confident mistakes.
 std::string probe(const Classified& classified);
 
 }  // namespace gradus

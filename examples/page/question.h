@@ -6,7 +6,7 @@ namespace gradus {
 
 /// A question that the reader of a run's page asks about the model.
 struct Question {
-  std::string text = {};  ///< the text to read; empty: the program chooses one
+  std::string text = {};  ///< the text for the model; empty: the program chooses one
   std::string target =
       {};           ///< target text, for translators only; empty: the model's own translation
   int64_t at = -1;  ///< show a GPT's prediction after the token with this index; -1: the last token

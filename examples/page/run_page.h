@@ -28,9 +28,9 @@ class RunPage {
     std::string title;      ///< title of the page
     std::string loss;       ///< name of the loss
     int64_t steps = 0;      ///< total number of steps of the run; 0 if this process does not train
-    bool controls = false;  ///< whether the reader may pause the run and change the learning rate
+    bool controls = false;  ///< whether the page can pause the run and change its learning rate
   };
-  /// A request of the reader to change the learning rate.
+  /// A change of the learning rate that the reader of the page has requested.
   struct Rate {
     int64_t step;   ///< first step to which the factor applies
     double factor;  ///< multiplies the learning rate of the schedule

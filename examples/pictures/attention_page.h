@@ -21,14 +21,16 @@ struct AttentionGroup {
 /// attention_page(), but accepts an empty list of groups.
 nlohmann::json attention_json(const std::vector<AttentionGroup>& groups);
 
-/// Returns the page as HTML. The reader chooses a group, a layer and a head (or the mean of the
-/// heads), and points at a query token to see the weight of each key token. Weights are rounded to
-/// three decimals; NaN is shown as NaN. Throws Error if there are no groups, if the weights of a
-/// group are empty, not floating or not of rank 4, if the numbers of tokens do not match the shape
-/// of the weights, or if a weight lies outside 0 to 1 by 0.001 or more.
+/// Returns a web page, as HTML, that shows the attention weights of the groups. The reader chooses
+/// a group, a layer and a head (or the mean of the heads), and points at a query token to see the
+/// weight of each key token. Weights are rounded to three decimals; NaN is shown as NaN. Throws
+/// Error if there are no groups, if the weights of a group are empty, not floating or not of rank
+/// 4, if the numbers of tokens do not match the shape of the weights, or if a weight lies outside 0
+/// to 1 by 0.001 or more.
 std::string attention_page(const std::string& title, const std::vector<AttentionGroup>& groups);
 
-/// Writes the page to a file. Throws Error on failure.
+/// Writes the result of attention_page() to the file `path`. Throws the errors of attention_page(),
+/// and Error if writing fails.
 void write_attention_page(const std::string& path, const std::string& title,
                           const std::vector<AttentionGroup>& groups);
 

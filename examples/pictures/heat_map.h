@@ -28,8 +28,9 @@ struct HeatMap {
   std::vector<Panel> panels = {};
   int64_t across = 1;  ///< number of panels in each row of the picture
   Shades shades = Shades::grey;
-  /// The value that is drawn in black, for Shades::grey, or in red, for Shades::diverging. Default:
-  /// 1 for grey. For diverging, the largest finite |value| of all panels, or 1 if that is 0.
+  /// The value that is drawn in black (Shades::grey) or red (Shades::diverging). The default for
+  /// grey is 1. The default for diverging is the largest finite |value| of all panels, or 1 if that
+  /// value is 0.
   std::optional<double> largest = {};
   bool names_on_top = false;  ///< write column names above the matrices instead of below them
   /// Number the rows and columns that have no names. With names_on_top, columns without names are
@@ -45,8 +46,8 @@ Tensor tiled(const Tensor& images, int64_t columns);
 HeatMap heat_map(std::string path, std::string title, Panel panel);
 /// Returns a heat map of weights (layers, heads, Tq, Tk) with one panel per layer and head, and one
 /// row of panels per layer. `queries` is empty or contains Tq names, and `keys` is empty or
-/// contains Tk names. Throws Error otherwise, or if the weights are empty, not floating or not of
-/// rank 4.
+/// contains Tk names. Throws Error if `queries` or `keys` has another size, or if the weights are
+/// empty, not floating or not of rank 4.
 HeatMap attention_grid(std::string path, std::string title, const Tensor& weights,
                        const std::vector<std::string>& queries,
                        const std::vector<std::string>& keys);

@@ -38,7 +38,7 @@ struct TileLayout : Canvas {
   int64_t across, most;                   // images in a row; characters that fit under an image
   int64_t scale;                          // magnification: 96 / image height, at least 1
   int64_t image_width, image_height;      // after magnification
-  int64_t names, first_left, first_top;   // right edge of line names; upper left corner of image 0
+  int64_t names, first_left, first_top;   // right edge of TileLine::name; top left of image 0
   int64_t step_right = 0, step_down = 0;  // distance from image to image
 
   int64_t left(int64_t i) const { return first_left + i % across * step_right; }

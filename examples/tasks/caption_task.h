@@ -16,7 +16,7 @@ ImageOptions captioned_images();
 
 /// A training task on captioned pictures. A picture of two shapes has two true captions, for
 /// example "a red circle above a blue square" and "a blue square below a red circle". Training uses
-/// only the caption with which the picture was generated. Both forms are equally frequent.
+/// only one of the two, which was chosen at random when the picture was generated.
 class CaptionTask : public ImageTask {
  protected:
   /// Loads the tokenizer from the folder with the run's initial weights. If the run starts from
@@ -37,9 +37,8 @@ class CaptionTask : public ImageTask {
   std::vector<Tensor> all_different(Split part, int64_t count) const;
 
   /// Returns `config` with `vocab` set to the tokenizer's vocabulary size. Throws Error if a
-  /// caption is too long for the model: with [START] and [END], but without the last `unread`
-  /// tokens, it may have at most config.context tokens. `unread` is 1 if the model does not read
-  /// [END], else 0.
+  /// caption, with [START] and [END], has more than config.context + unread tokens. `unread` must
+  /// be 1 if the model does not read [END], else 0.
   template <class Config>
   Config with_words(Config config, int64_t unread = 0) const {
     config.vocab = tokenizer_->vocab_size();

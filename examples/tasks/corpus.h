@@ -23,8 +23,9 @@ struct CorpusOptions {
   int64_t head = 1 << 26;
 };
 
-/// What a Corpus on disk does if a token file is not of its text and tokenizer. With `keep`, it
-/// writes files that are missing or damaged, but leaves those of another text or tokenizer.
+/// Which token files a Corpus with on_disk writes. `replace` writes every file that is missing,
+/// damaged, or of another text or tokenizer. `keep` writes missing and damaged files, but leaves a
+/// file of another text or tokenizer unchanged. `read_only` writes no files.
 enum class TokenFiles { replace, keep, read_only };
 
 /// Declares --data, --val-data, --tokenizer, --vocab and --on-disk.

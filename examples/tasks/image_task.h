@@ -57,10 +57,10 @@ class ImageTask : public Task {
 
   /// Returns batch number `index` of a step. It depends only on the options, step and index.
   Views views(int64_t step, int64_t index) { return batches_.at(step, index); }
-  /// Returns the score of the model on a batch of the split `part`. Image ids are indices within
-  /// that split. estimate() and validation() call this function with at most --batch images. They
-  /// augment the images only if there are several views per image, and then in the same way at
-  /// every call.
+  /// Returns the score of the model on a batch of the split `part`, given the views of the batch.
+  /// The ids in `views` are indices within that split. estimate() and validation() call this
+  /// function with at most --batch images. With one view per image, they do not augment the images.
+  /// With several views, they augment the images in the same way at every call.
   virtual Score score(Split part, const Views& views) const = 0;
   /// Returns an evaluation on the given batches of a split, without augmentation. Each batch is a
   /// tensor (B) of image ids.

@@ -24,11 +24,11 @@ class Progress {
   /// Reports progress of other work, called `what`: `done` of `total` parts are done. Shown only on
   /// a terminal.
   void part(const std::string& what, int64_t done, int64_t total);
-  /// Prints a line that later progress does not overwrite. Excludes the time since the last update
-  /// from the training time.
+  /// Prints a line that later progress does not overwrite. Excludes the time since the last call of
+  /// update() from the training time.
   void note(const std::string& line);
-  /// Excludes the time since the last update from the training time. Called after evaluation or
-  /// saving, for example.
+  /// Excludes the time since the last call of update() from the training time. Called after
+  /// evaluation or saving, for example.
   void go_on() { last_update_ = Clock::now(); }
 
  private:

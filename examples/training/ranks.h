@@ -34,17 +34,18 @@ class Ranks {
  public:
   /// Connects to all ranks. Throws Error if not all of them start within about `deadline` seconds.
   /// Also throws Error if mpirun has started several processes but libgradus_mpi.so, which connects
-  /// them, is missing or of another version. Later functions throw Error if they have waited for
-  /// another rank for `deadline` seconds, or ten times as long if all ranks respond but some are
-  /// busy.
+  /// them, is missing or of another version. Other functions of this object throw Error after they
+  /// have waited for another rank for `deadline` seconds. The limit is ten times as long if all
+  /// ranks respond but some are busy.
   explicit Ranks(double deadline);
 
   int rank() const { return communicator_->rank(); }
   int size() const { return communicator_->size(); }
   bool is_first() const { return rank() == 0; }
   bool several() const { return size() > 1; }
-  /// Returns the number of threads for this rank: its share of the processors of its machine.
-  /// Returns 1 if there is only one rank; this value is not a limit, and callers should ignore it.
+  /// With several ranks, returns the number of threads that this rank should use: its share of the
+  /// processors of its machine. With one rank, returns 1, which callers should ignore, because a
+  /// single rank may use all processors.
   int threads() const { return communicator_->threads(); }
   optim::Communicator& communicator() const { return *communicator_; }
 

@@ -14,8 +14,8 @@ namespace gradus {
 class RunFolder {
  public:
   /// Makes the object without accessing any file. `files` are the names of the files that a run
-  /// writes, the checkpoint first. `recreatable` are the names of further files of a run, which it
-  /// can recreate from the data; remove_run() keeps them.
+  /// writes, the checkpoint first. `recreatable` are the names of files that a run can recreate
+  /// from its data, for example the tokens of a text. remove_run() keeps the `recreatable` files.
   RunFolder(std::string path, std::vector<std::string> files,
             std::vector<std::string> recreatable = {})
       : path_(std::move(path)), files_(std::move(files)), recreatable_(std::move(recreatable)) {}
@@ -39,14 +39,14 @@ class RunFolder {
   /// Returns the run's checkpoint. If it cannot be read, returns the previous checkpoint and sets
   /// `note` to the reason. Throws Error, which suggests what to do, if neither can be read.
   models::Checkpoint load_checkpoint(std::string& note);
-  /// Replaces the checkpoint by calling write(), which must write the new one to checkpoint().
-  /// Keeps the old one at previous_checkpoint() if this object has read or written it and the file
-  /// system has hard links. If write() throws, the file at previous_checkpoint() is unchanged.
+  /// Calls write(), which must replace the file at checkpoint() by a new checkpoint. Then moves the
+  /// replaced file to previous_checkpoint(), if this object has read or written that file and the
+  /// file system has hard links. If write() throws, the file at previous_checkpoint() is unchanged.
   void replace_checkpoint(const std::function<void()>& write);
   /// Removes partly written files of runs that were killed.
   void remove_leftovers() const;
-  /// Removes the files of an earlier run, its checkpoint first, but keeps the recreatable files.
-  /// Throws Error, naming the file, if a file cannot be removed.
+  /// Removes the files of an earlier run, its checkpoint first. Keeps the files that a run can
+  /// recreate from its data. Throws Error, naming the file, if a file cannot be removed.
   void remove_run();
 
   const std::string& path() const { return path_; }

@@ -29,8 +29,9 @@ struct Score {
   std::vector<NamedMean> more = {};  ///< other means, for example {"accuracy", 0.97, 500}
 };
 
-/// Returns the mean of the scores, weighted by their numbers of examples. Leaves out means in
-/// `more` to which no example contributes. Throws Error if the batches have no examples.
+/// Returns the mean of the scores of several batches, weighted by their numbers of examples. Leaves
+/// out means in Score::more to which no example contributes. Throws Error if the batches have no
+/// examples.
 Score mean_score(const std::vector<Score>& batches);
 
 /// Batches on which a model is scored.
@@ -90,12 +91,12 @@ class Task {
   virtual void save(const std::string& dir) const = 0;
   /// Prints a sample that shows what the model can do. Called under NoGrad and EvalMode.
   virtual void show() {}
-  /// Returns the answer to a question that the reader of the run's page asks, as JSON (see
+  /// Returns the answer to a question that a reader of the run's web page asks, as JSON (see
   /// examples/page/probes.h). Returns "" if this task answers no questions. Called under NoGrad and
   /// EvalMode.
   virtual std::string probe(const Question&) { return ""; }
   /// Returns outputs of the model's blocks for some of the data, for the statistics on the run's
-  /// page. Called under NoGrad and EvalMode.
+  /// web page. Called under NoGrad and EvalMode.
   virtual NamedTensors activations() { return {}; }
   /// Returns lines that tell how to use the finished model in `dir`.
   virtual std::string what_next(const std::string& dir) const { return "model in " + dir + '\n'; }

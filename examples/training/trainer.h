@@ -21,10 +21,10 @@
 
 namespace gradus {
 
-/// Trains a task. The folder of the run contains checkpoint.safetensors, from which the run can be
-/// resumed, and the model at the same step. The subfolder best/ contains the model with the lowest
-/// estimated validation loss. With --ema, the subfolder ema/ contains the model with averaged
-/// weights.
+/// Trains a task. Each save writes two things to the folder of the run: the model, and the file
+/// checkpoint.safetensors, from which the run can be resumed. The subfolder best/ contains the
+/// model with the lowest estimated validation loss. With --ema, the subfolder ema/ contains the
+/// model with averaged weights.
 class Trainer {
  public:
   /// Prepares the training. `options_json` contains the flags that checkpoints store. `task`,
@@ -80,7 +80,7 @@ class Trainer {
   std::optional<EventLog> events_;  // only with --tensorboard, on the first rank
   BackgroundPlot plot_;
   std::optional<optim::DataParallel> parallel_;  // only with several batches per step
-  bool stopping_ = false;                        // a rank was interrupted during the last step
+  bool stopping_ = false;                        // a rank was interrupted during the latest step
   int64_t step_ = 0, saved_step_ = -1;           // steps done; steps at the last save, or -1
   const double validation_examples_;             // number of examples in the validation split
   // The last estimate of the losses: its duration in seconds, including saving, and the number of

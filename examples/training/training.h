@@ -79,8 +79,9 @@ void add_recompute_flag(Flags& flags, Config& config) {
 struct TrainProgram {
   const char* kind;                     ///< kind of the model, as in config.json
   models::Fields config;                ///< configuration of the model
-  std::vector<std::string> data_flags;  ///< flags with paths of data; may differ on --resume
-  /// Returns whether make_task() writes the data to files. Rank 0 then calls it before the others.
+  std::vector<std::string> data_flags;  ///< flags with data paths; the paths may differ on --resume
+  /// Returns whether make_task() writes the data to files. If so, rank 0 calls make_task() before
+  /// the other ranks do.
   std::function<bool()> writes_data = [] { return false; };
   /// Makes the task. It is called after all options are set and the random generator is seeded.
   std::function<std::unique_ptr<Task>()> make_task;

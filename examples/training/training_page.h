@@ -30,8 +30,9 @@ class TrainingPage {
   /// was paused.
   std::chrono::steady_clock::duration serve(int64_t step, Progress& progress);
   ///@{
-  /// Record the row of a step and, at intervals, statistics of the layers. Must be called before
-  /// and after each update of the weights. `step` is the number of steps done before the update.
+  /// Record data for the page: `row` and, at intervals, statistics of the layers. before_update()
+  /// must be called before each update of the weights, and after_update() after it. `step` is the
+  /// number of steps done before the update.
   void before_update(int64_t step);
   void after_update(const StepLog::Row& row);
   ///@}

@@ -71,19 +71,19 @@ class Spec {
   /// nor an option.
   Spec(const char* op, const std::string& text);
   const std::string& name() const { return name_; }
-  /// Throws Error unless the description has exactly `count` numbers.
+  /// Throws Error unless this description has exactly `count` numbers.
   void expect(size_t count) const;
   double number(size_t i) const { return numbers_[i]; }
-  /// Returns the i-th number. Throws Error unless it is an integer.
+  /// Returns number i of this description, counted from 0. Throws Error unless it is an integer.
   int64_t size(size_t i) const;
   /// Sets `value` to the number given for the option called `option`. Leaves `value` unchanged if
-  /// the description lacks this option. Throws Error if the number is not an integer for an
-  /// int64_t, or not 0 or 1 for a bool.
+  /// this description lacks the option. If `value` is an int64_t, throws Error unless the number is
+  /// an integer. If `value` is a bool, throws Error unless the number is 0 or 1.
   void read(const char* option, double& value);
   void read(const char* option, int64_t& value);
   void read(const char* option, bool& value);
-  /// Throws Error if an option is unknown, that is, read() was not called for it, or if an option
-  /// was given twice.
+  /// Throws Error if this description has an option for which read() was not called, or has
+  /// the same option twice. Must be called after all calls of read().
   void check_used() const;
 
  private:

@@ -30,7 +30,7 @@ class Draws {
   RandomKey key_;
   uint64_t block_ = 0;
   std::array<uint32_t, 4> words_{};
-  size_t next_ = 0;  // index of the next unused pair of words: 0 or 2
+  size_t next_ = 0;  // index in words_ of the two words that bits() uses next: 0 or 2
 };
 
 constexpr int64_t max_rows = 1 << 16, max_indices = 1 << 16, max_steps = int64_t{1} << 32;

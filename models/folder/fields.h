@@ -38,7 +38,7 @@ struct Field {
   /// Access to the field's value: a pointer to it or, for an enum, a Choice.
   using Value = std::variant<int64_t*, uint64_t*, double*, bool*, std::string*, Choice>;
   std::string name, meaning;   ///< the name in files and flags, and the explanation in --help
-  Value value;                 ///< access to a member of the struct
+  Value value;                 ///< pointer to the field's value or, for an enum, a Choice
   double least = 0, most = 0;  ///< limits of an int64_t or a double, both inclusive
   bool optional = false;       ///< true: files may lack the field; it is then set to `initial`
   std::string initial = {};    ///< default value as text; if empty, Fields::add() sets it to the
@@ -85,8 +85,8 @@ class Fields {
   /// Adds the fields of another struct.
   void append(const Fields& other);
   /// Makes read_json() also accept files of earlier versions, in which the field `name` was called
-  /// `earlier` and had other values. `now` maps each earlier value, a string, to the present one.
-  /// read_json() throws Error on any other value under the name `earlier`.
+  /// `earlier` and had other values, all strings. `now` maps each of them to the present value.
+  /// read_json() throws Error if the value of `earlier` is not in `now` or if both names are given.
   void renamed(const std::string& name, const std::string& earlier,
                std::map<std::string, std::string> now);
 

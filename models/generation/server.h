@@ -55,7 +55,9 @@ class Server {
   void leave(size_t row);
 
   int64_t capacity_;
-  GPTDecoder decoder_, single_;  // single_ reads a text that has no row in decoder_
+  // decoder_ continues the running texts, one per row. single_ reads prompts, and rereads texts
+  // that have filled the context.
+  GPTDecoder decoder_, single_;
   std::map<int64_t, internal::Continuation> texts_;
   std::vector<int64_t> waiting_, rows_;  // request numbers; rows_[i] occupies row i of decoder_
   int64_t next_ = 0;

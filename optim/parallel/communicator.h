@@ -46,9 +46,9 @@ class Communicator {
   /// of bytes of each piece, which may be 0. `what` names the data in messages, for example "the
   /// gradients of step 7".
   ///
-  /// Throws Error if the number of entries is wrong, or if another rank has not sent its data
-  /// within the time limit; the message then names at least one rank at fault. Throws
-  /// OtherRankFailed if another rank reports an error first.
+  /// Throws Error if `send` or `receive` has the wrong number of entries. Also throws Error if
+  /// another rank has not sent its data within the communicator's time limit; the message names at
+  /// least one rank at fault. Throws OtherRankFailed if another rank reports an error first.
   virtual void all_to_all(const std::vector<SentPieces>& send,
                           const std::vector<ReceivedPieces>& receive, const std::string& what) = 0;
   /// Makes the all_to_all() calls of other ranks throw OtherRankFailed, now and later. A call whose

@@ -76,8 +76,8 @@ class DataParallel {
     std::vector<size_t> params = {};  // positions in params_
     // Each parameter's offset in elements, then the bucket's number of elements.
     std::vector<int64_t> begins;
-    // This rank's gradients of this pass. In the last pass, exchange() replaces them by the sums
-    // over all ranks and passes.
+    // This rank's gradients in the current pass (see backward()). In the last pass of a step,
+    // exchange() replaces them by the sums over all ranks and passes.
     std::vector<Tensor> gradients = {};
     size_t ready = 0;                 // number of complete gradients
     std::vector<std::byte> sum = {};  // this rank's part of the sum over the passes so far
@@ -111,10 +111,11 @@ class DataParallel {
   std::vector<size_t> bucket_of_;  // per parameter: index of its bucket; unused if frozen
   std::vector<Bucket> buckets_;
 
-  // State of the current pass.
+  // State of the current pass, that is, of the current call of backward().
   bool running_ = false, last_ = true, first_pass_ = true;
   std::string what_;
-  // Index of the parameter whose hook ran last, or -1. Backward stores its gradient after the hook.
+  // Index of the parameter whose hook ran last, or -1 if no hook has run. The gradient of this
+  // parameter may not be stored yet: backward stores it after the hook.
   ptrdiff_t arriving_ = -1;
   size_t sent_ = 0;  // number of buckets passed to thread_
 

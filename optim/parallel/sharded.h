@@ -11,14 +11,14 @@ namespace gradus::optim {
 /// An optimiser with its state divided among the ranks. Each rank updates its share of the
 /// parameters and sends them to the others. The result has the same bits as with the undivided
 /// optimiser on one rank. Rajbhandari et al. 2020, "ZeRO", stage 1. All ranks must have the same
-/// gradients, for example after DataParallel::backward, and must call step() together. If the rule
-/// of a TensorOptimizer throws on one of several ranks, step() aborts the communicator, so that the
-/// other ranks throw OtherRankFailed.
+/// gradients, for example after DataParallel::backward, and must call step() together. If the
+/// update rule of a TensorOptimizer throws on one rank, step() aborts the communicator, and step()
+/// on the other ranks throws OtherRankFailed.
 class ShardedOptimizer : public Optimizer {
  public:
-  /// Divides the parameters so that the shares have about the same number of elements, without
-  /// splitting a parameter. `communicator` must outlive this object. Throws Error if `optimizer` is
-  /// null or is already sharded.
+  /// Assigns each parameter to one rank, so that all ranks update about the same number of
+  /// elements. `communicator` must outlive this object. Throws Error if `optimizer` is null or is
+  /// already sharded.
   ShardedOptimizer(std::unique_ptr<Optimizer> optimizer, Communicator& communicator);
 
   std::vector<Tensor> parameters() const override { return optimizer_->parameters(); }

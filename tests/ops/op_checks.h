@@ -57,7 +57,7 @@ void check_live_bytes(const OpRow& row, const Tensors& inputs);
 /// Checks that one thread and two threads give equal results, in float32 and float64.
 void check_threads(const OpRow& row, const Tensors& inputs);
 
-/// Checks that the outputs of row.f do not require grad. For rows with `differentiable` = false.
+/// Checks that the outputs of row.f do not require grad. row.differentiable must be false.
 void check_no_gradient(const OpRow& row, const Tensors& inputs);
 
 /// Returns the names of the nodes in the graph of `outputs`.

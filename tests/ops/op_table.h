@@ -40,7 +40,7 @@ struct OpRow {
   TensorFunction f;
   std::vector<Sample> samples;     ///< small inputs, since each element's gradient is checked
   std::vector<Sample> large = {};  ///< inputs large enough to split parallel loops
-  TensorFunction composed = {};    ///< the same function, composed of simpler ops
+  TensorFunction composed = {};    ///< the same function as f, composed of simpler ops
   std::vector<BadCall> bad = {};   ///< calls that must throw
   bool differentiable = true;
   /// Whether the op accepts inputs without elements. If so, `samples` must contain such an input.
@@ -83,7 +83,7 @@ Input distinct(const Shape& shape);
 Input on_grid(const Shape& shape, double offset);
 /// Returns an input of int64 values in [0, n).
 Input indices(const Shape& shape, int64_t n);
-/// The value of ignore_index in the rows that test this option of a loss.
+/// The value of the losses' option ignore_index, in the rows that set this option.
 inline constexpr int64_t ignored = 1;
 /// Returns an input of bool values, which are true with probability p.
 Input mask(const Shape& shape, double p = 0.5);

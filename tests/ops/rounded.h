@@ -6,7 +6,7 @@
 
 namespace gradus::testing {
 
-/// Returns x rounded to float32 and, if has_bfloat16_products(), further to bfloat16, as float64.
+/// Returns x as float64, after rounding to float32 and, if has_bfloat16_products(), to bfloat16.
 inline Tensor rounded(const Tensor& x) {
   const Tensor narrow = x.to(float32);
   return (has_bfloat16_products() ? narrow.to(bfloat16).to(float32) : narrow).to(float64);

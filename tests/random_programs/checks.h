@@ -24,8 +24,8 @@ std::string failure_of(const Check& check, const Program& program);
 /// null if all checks pass.
 const Check* failing_check(const Program& program, std::string& message);
 
-/// Returns a global counter: the number of derivatives that were not checked because central
-/// differences were too inaccurate there.
+/// Returns a global counter: the number of derivatives that were not checked because their central
+/// differences were too inaccurate.
 int64_t& unmeasured();
 
 }  // namespace gradus::programs

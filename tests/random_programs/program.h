@@ -57,8 +57,8 @@ struct Leaf {
   bool has_grad = false;  ///< whether .grad exists before backward, which then adds to it
 };
 
-/// The mode in which a step runs. no_grad: gradients are off. grad_again: gradients are turned off,
-/// then on again in an inner scope. eval: evaluation mode. none: the modes of the program.
+/// The mode that a step sets for itself. none: no mode. no_grad: gradients are off. grad_again:
+/// gradients are turned off, then on again in an inner scope. eval: evaluation mode.
 enum class Island { none, no_grad, grad_again, eval };
 
 /// Refers to a value of a program: output number `output` of step number `step`, both from 0.

@@ -60,7 +60,8 @@ struct Roots {
   Tensors outputs, gradients;
 };
 Roots roots(const Program& program, const std::vector<Tensors>& values);
-/// Returns the sum of outputs * gradients over all roots, or an undefined tensor if there are none.
+/// Returns the sum of all elements of outputs[i] * gradients[i], over all i. Returns an undefined
+/// tensor if there are no outputs.
 Tensor loss(const Roots& roots);
 
 /// All values and gradients of a program.
@@ -68,7 +69,7 @@ struct Result {
   std::vector<Tensors> values;  ///< detached
   Tensors gradients;            ///< per step; undefined if the step is no leaf or got no gradient
   Seen seen;
-  double largest = 0;  ///< largest norm of any value's gradient; 0 if Way::noise is 0
+  double largest = 0;  ///< largest norm of any value's gradient; computed only if Way::noise != 0
 };
 Result run(const Program& program, const Way& way = {});
 

@@ -20,8 +20,8 @@ struct Result {
   std::string output;  // stdout and stderr
 };
 
-/// Restores the default handlers of `signals`. Otherwise the programs would also ignore the signals
-/// that the tests ignore, for example SIGHUP under nohup.
+/// Restores the default handlers of `signals`. Otherwise a program that a test starts would ignore
+/// the signals that the test ignores, for example SIGHUP under nohup.
 inline void do_not_ignore(std::initializer_list<int> signals) {
   for (const int signal : signals) std::signal(signal, SIG_DFL);
 }

@@ -45,16 +45,20 @@ struct Tile {
 using TileDone = std::function<void(const Tile&)>;
 
 /// Computes p, split over the threads by rows or by columns. The result is bit-identical for one
-/// and two threads and, if one of our own kernels computes p, for any number of threads. C is read
-/// only if p.add is set. If C is empty, `done` is not called. Throws Error for negative sizes, for
-/// a row stride shorter than a row if there are several rows, for sizes or row strides of 2^31 or
-/// more, for p.lower, and if there is no memory for BLAS. Adds the FLOPs to the open ProfileScope,
-/// if any.
+/// and two threads and, unless BLAS computes p, for any number of threads. C is read only if p.add
+/// is set. If C is empty, `done` is not called. Adds the FLOPs to the open ProfileScope, if any.
+///
+/// Throws Error if
+/// - a size is negative, or a size or row stride is 2^31 or more,
+/// - a matrix has several rows and its row stride is shorter than a row,
+/// - p.lower is set, or
+/// - there is no memory for BLAS.
 template <class T>
 void gemm(Product<T> p, const TileDone& done = {});
 
-/// Computes p on the calling thread, without counting FLOPs. Throws the same errors as gemm, except
-/// that p.lower is allowed if m >= n. Meant for use inside parallel_for.
+/// Computes p on the calling thread, without counting FLOPs. Meant for use inside parallel_for.
+/// Throws the same errors as gemm, except that p.lower (compute only the lower triangle of C) is
+/// allowed if p.m >= p.n.
 template <class T>
 void gemm_serial(Product<T> p);
 

@@ -19,9 +19,10 @@
 //                                10 to 25% faster at the shapes of a small GPT (4 layers of 128)
 //                                and 4 to 13% at GPT-2's: training steps take 0.94 and 0.92 of the
 //                                time. With 256-bit vectors it is as fast as OpenBLAS for one
-//                                product, but training steps are 1 to 5% slower. It is therefore
-//                                used there only for a narrow C, for which BLAS's packing of A
-//                                does not pay off: the optimiser Muon takes 0.75 of the time.
+//                                product, but training steps are 1 to 5% slower. With 256-bit
+//                                vectors it is therefore used only for a narrow C, for which
+//                                BLAS's packing of A does not pay off: the optimiser Muon takes
+//                                0.75 of the time.
 //
 // bfloat16_panel bfloat16_pairs.h  panel with operands rounded to bfloat16, used in the mode
 //                                Bfloat16Products if the build has bfloat16_products: 0.49 to

@@ -23,8 +23,8 @@ using Conversation = std::vector<Message>;
 struct ChatTemplate {
   /// The text before and after each message of one role.
   struct Turn {
-    std::string before;  ///< text before a message; a prompt ends with assistant.before
-    std::string after;   ///< text after a message; an answer ends with assistant.after
+    std::string before;  ///< text before a message; a prompt ends with the assistant's `before`
+    std::string after;   ///< text after a message; an answer ends with the assistant's `after`
   };
   std::string name;              ///< "plain", "chatml", "llama2", "llama3" or "mistral"
   Turn system, user, assistant;  ///< the text around the messages of each role
@@ -39,8 +39,8 @@ struct ChatTemplate {
 ///   "llama3"             <|start_header_id|> and <|eot_id|>
 const ChatTemplate& chat_template(const std::string& name);
 
-/// Returns the template that matches `text`: a Jinja template, or a name that chat_template()
-/// accepts, for example "llama2".
+/// Returns the template that matches `text`. `text` is a Jinja template, "", or a name that
+/// chat_template() accepts, for example "llama2".
 ///
 /// A Jinja template is recognised by the first mark in this list that it contains: <|im_start|>
 /// (chatml), <|start_header_id|> (llama3), `<<SYS>>` (llama2), [INST] (mistral). Everything else in

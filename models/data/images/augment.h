@@ -38,8 +38,8 @@ struct AugmentOptions {
   double erase_area = 0.3;  ///< maximum area of the rectangle as a fraction of the image
 
   static Fields fields(AugmentOptions& options);
-  /// Throws Error if an option is outside the range that fields() lists for it, or if
-  /// 0 < crop_aspect < 1.
+  /// Throws Error unless each option is in its range (see fields()) and crop_aspect is 0 or at
+  /// least 1.
   void check() const;
 };
 

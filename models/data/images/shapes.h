@@ -18,8 +18,8 @@ struct ShapesOptions {
   uint64_t seed = 0;                       ///< random seed of the pictures
 };
 
-/// Pictures (N, 3, size, size), each with a correct caption. The label of a picture is the class of
-/// the first shape in its caption, for example "red circle".
+/// RGB pictures of coloured shapes, each with a caption that describes it. The label of a picture
+/// is the class of the first shape in its caption, for example "red circle".
 struct ShapeImages {
   ImageData images;                   ///< pictures and labels
   std::vector<std::string> captions;  ///< one per picture

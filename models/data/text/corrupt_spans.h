@@ -12,8 +12,8 @@ namespace gradus::models {
 struct CorruptSpansOptions {
   double rate = 0.15;          ///< fraction of the tokens to remove, above 0 and below 1
   double mean_span = 3;        ///< mean length of the removed spans, in tokens, at least 1
-  int64_t first_sentinel = 0;  ///< first gap's sentinel, an id >= 0; later gaps use the next ids
-  int64_t sentinels = 100;     ///< number of sentinels; a text with n gaps needs n + 1
+  int64_t first_sentinel = 0;  ///< id of the first span's sentinel; later spans use the next ids
+  int64_t sentinels = 100;     ///< number of sentinels; must exceed the number of removed spans
 };
 
 /// A training pair for T5: the encoder reads `source`, and the decoder learns to write `target`.

@@ -34,13 +34,13 @@ class DenoisingData : public PairSource {
     int64_t train = 0, validation = 0;  ///< number of sequences in each split
     int64_t too_short = 0;              ///< sequences dropped because they have only one token
     int64_t repeated = 0;               ///< sequences dropped because they equal an earlier one
-    int64_t tokens = 0, unknown = 0;    ///< number of tokens in both splits; how many are [UNK]
-    int64_t longest_target = 0;         ///< tokens of the longest target, with its sentinels
+    int64_t tokens = 0, unknown = 0;    ///< number of tokens and number of [UNK] in both splits
+    int64_t longest_target = 0;         ///< number of tokens and sentinels in the longest target
   };
 
-  /// Returns the special tokens that a new tokenizer needs: [PAD], [UNK], [START], [END] and the
-  /// sentinels [X0], [X1], ... There are enough sentinels for sequences of options.length tokens.
-  /// Throws Error if the length, the rate or the mean span is out of range.
+  /// Returns the special tokens that a new tokenizer for DenoisingData should have: [PAD], [UNK],
+  /// [START], [END] and the sentinels [X0], [X1], ... There are enough sentinels for sequences of
+  /// options.length tokens. Throws Error if the length, the rate or the mean span is out of range.
   static std::vector<std::string> special_tokens(const DenoisingOptions& options = {});
 
   /// Encodes the lines of `text`. The tokenizer needs [PAD], [START], [END] and the sentinels that

@@ -60,9 +60,9 @@ class MaskedPairs {
  public:
   /// Statistics of the text.
   struct Report {
-    int64_t documents = 0, segments = 0, tokens = 0;  ///< numbers in the whole text
+    int64_t documents = 0, segments = 0, tokens = 0;  ///< counts for the whole text
     int64_t unknown = 0;                              ///< number of tokens that are [UNK]
-    int64_t lone = 0;  ///< number of one-segment documents, which can supply passage B but not A
+    int64_t lone = 0;  ///< number of documents that consist of a single segment
     int64_t train_tokens = 0, validation_tokens = 0;  ///< number of tokens in each split
   };
 

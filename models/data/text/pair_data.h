@@ -16,10 +16,10 @@ struct PairDataOptions {
   uint64_t seed = 0;         ///< determines which sources are held out
 };
 
-/// Encoded pairs, divided into training pairs and validation pairs. The two splits have no source
-/// text in common, and no sequence of source tokens. (Distinct texts can have the same tokens,
-/// because of lower-casing and [UNK].) If options.validation is above 0 and at least two sources
-/// differ, at least one source is held out.
+/// Encoded pairs, divided into training pairs and validation pairs. Sources with the same tokens
+/// are never in different splits. (Distinct texts can have the same tokens, because of lower-casing
+/// and [UNK].) If options.validation is above 0 and at least two sources differ, at least one
+/// source is held out.
 class PairData : public PairSource {
  public:
   /// Counts of the pairs in both splits and of those left out.
@@ -27,7 +27,8 @@ class PairData : public PairSource {
     int64_t train = 0, validation = 0;  ///< number of pairs in each split
     int64_t too_long = 0;               ///< pairs left out because source or target is too long
     int64_t empty = 0;                  ///< pairs left out because source or target has no tokens
-    int64_t held_out = 0;               ///< training pairs left out, as validation has their source
+    int64_t held_out = 0;               ///< training pairs left out because a validation pair
+                                        ///< has the same source tokens
     int64_t source_tokens = 0, target_tokens = 0;      ///< number of tokens in both splits
     int64_t unknown_sources = 0, unknown_targets = 0;  ///< number of [UNK] tokens in both splits
     int64_t longest_source = 0, longest_target = 0;    ///< length in tokens, without [START], [END]
@@ -46,7 +47,7 @@ class PairData : public PairSource {
   PairData(const std::vector<TextPair>& train, const std::vector<TextPair>& validation,
            const Tokenizer& source, const Tokenizer& target, const PairDataOptions& options = {});
 
-  const Report& report() const { return report_; }  ///< counts of pairs in the splits and left out
+  const Report& report() const { return report_; }  ///< counts of pairs kept and left out
   /// Returns the number of pairs in a split.
   int64_t num_pairs(Split split) const override { return std::ssize(entries(split)); }
   int64_t longest_target() const override { return report_.longest_target; }

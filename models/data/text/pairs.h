@@ -15,7 +15,7 @@ struct TextPair {
 };
 
 struct ReadPairsOptions {
-  bool skip_bad = false;  ///< whether to skip and count bad lines instead of throwing Error
+  bool skip_bad = false;  ///< whether to skip bad lines (see read_pairs) instead of throwing Error
 };
 
 /// The content of a file of pairs.

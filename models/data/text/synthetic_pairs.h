@@ -18,8 +18,8 @@ namespace gradus::models {
 ///   3. May 1987           1987 May 3            MAY 3, 1987           SUN 3 MAY 1987
 ///   sunday, may 3, 1987   3rd may 1987          03.05.1987            1987/05/03
 ///   19870503
-/// The forms like 3-May-1987 and SUN 3 MAY 1987 shorten the month to three letters. Throws Error
-/// unless 0 <= n <= 17 * 73,049, the number of forms times the number of days.
+/// Forms with hyphens or a short weekday (Sun, SUN) shorten the month to three letters. Throws
+/// Error unless 0 <= n <= 17 * 73,049, the number of forms times the number of days.
 std::vector<TextPair> date_pairs(int64_t n, uint64_t seed);
 
 struct ReversalOptions {

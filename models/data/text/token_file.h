@@ -48,8 +48,8 @@ class TokenFile {
   const std::string& path() const;
   /// Returns the checksum stored in the file. Only verify() compares it with the tokens.
   std::string checksum() const;
-  /// Returns the identifier of the text and the tokenizer that was passed to write(): 16
-  /// hexadecimal digits, or an empty string if none was passed.
+  /// Returns the `source` that was passed to write(): 16 hexadecimal digits that identify the text
+  /// and the tokenizer, or an empty string if none was passed.
   std::string source() const;
   /// Copies n tokens, beginning with token `first`, to `to`. Throws Error if the file does not have
   /// all these tokens, if it has been truncated since it was opened, or if a token is outside the

@@ -49,11 +49,12 @@ inline uint64_t pair_key(int32_t left, int32_t right) {
 class BPEMerger {
  public:
   /// Uses the rules `merges`, the most important first. `ranks` maps the pair_key() of each rule's
-  /// left and right token to the rule's index in `merges`. Both must outlive this object. Applies a
-  /// rule to all its pairs before the next rule, as BPETokenizer does. If `one_by_one` is true,
-  /// merges one pair at a time instead, as Hugging Face does: always the leftmost pair of the most
-  /// important rule. The results can differ only if a rule's merge creates a pair that a more
-  /// important rule merges.
+  /// left and right token to the rule's index in `merges`. Both must outlive this object.
+  ///
+  /// append() merges all pairs that match a rule before it chooses the next, as BPETokenizer does.
+  /// If `one_by_one` is true, append() merges one pair at a time, as Hugging Face does: the
+  /// leftmost pair of the most important rule that matches. The results can differ only if a rule's
+  /// merge creates a pair that a more important rule merges.
   BPEMerger(const std::vector<BPEMerge>& merges, const std::unordered_map<uint64_t, int32_t>& ranks,
             bool one_by_one = false)
       : merges_(merges), ranks_(ranks), one_by_one_(one_by_one) {}
@@ -73,8 +74,8 @@ class BPEMerger {
 
  private:
   struct Node {
-    // id is -1 after this token has been merged into the token before it. before and after are the
-    // indices of the neighbours, or -1 at an end of the word.
+    // `id` is -1 after this token has been merged into the token before it. `before` and `after`
+    // are the indices of the neighbours, or -1 at an end of the word.
     int32_t id, before, after;
   };
   void merge_all();

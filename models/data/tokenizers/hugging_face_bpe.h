@@ -22,11 +22,12 @@ struct BPEForm;
 ///   to NFC. If ignore_merges is set, a word that is in the vocabulary is one token.
 /// - Character-level, as in SentencePiece (Kudo, Richardson 2018, arXiv 1808.06226), for Llama 2
 ///   and Mistral. A space becomes "▁", and a text is not split into words. A character outside the
-///   vocabulary becomes one token per byte (<0x00> to <0xFF>). Depending on the tokenizer.json,
-///   encode() puts a "▁" before each text or only before a text without a space at its start, and
-///   decode() drops a space at the beginning.
+///   vocabulary becomes one token per byte (<0x00> to <0xFF>). The tokenizer.json determines
+///   whether encode() puts a "▁" before a text (always, never, or only if the text does not begin
+///   with a space), and whether decode() drops a space at the beginning.
 ///
-/// Pairs are merged one at a time: always the leftmost pair that matches the most important rule.
+/// Adjacent tokens are merged one pair at a time: the first merge rule that matches any pair merges
+/// the leftmost pair that it matches. This repeats until no rule matches.
 ///
 /// encode() also recognises the names of added tokens that are not special. It throws Error on a
 /// text of 2^29 bytes or more. to_json() returns the JSON of the tokenizer.json that was read.
@@ -71,7 +72,7 @@ class HuggingFaceBPE : public Tokenizer {
   std::string source_;
   std::unique_ptr<const internal::BPEForm> form_;
   std::vector<std::string> tokens_, pieces_;           // name and text of each token, by id
-  std::unordered_map<std::string_view, int32_t> ids_;  // name -> id; the JSON entry model.vocab
+  std::unordered_map<std::string_view, int32_t> ids_;  // name -> id, as in the file's model.vocab
   // Ids by name: added_ has all added tokens, visible_ only those that are not special.
   std::unordered_map<std::string, int64_t> added_, visible_;
   std::vector<int64_t> begin_ids_;

@@ -55,8 +55,8 @@ inline constexpr std::pair<const char*, const char*> bert_roles[] = {{"pad_token
 // These functions read `root`, the content of a tokenizer.json of Hugging Face. All except
 // hf_is_gpt2 throw Error on unsupported settings.
 
-/// Returns the kind of the tokenizer, "bpe" or "wordpiece", as spelled under "type" in this
-/// library's own files.
+/// Returns the kind of the tokenizer: "bpe" or "wordpiece". (Hugging Face's files spell these kinds
+/// "BPE" and "WordPiece".)
 std::string hf_type(const nlohmann::json& root);
 /// Returns whether the class for this BPE is BPETokenizer rather than HuggingFaceBPE. Files whose
 /// pre_tokenizer is a Sequence or a Metaspace need HuggingFaceBPE, and so do files that have no
@@ -81,10 +81,11 @@ WordPieceOptions hf_wordpiece_options(const nlohmann::json& root);
 /// something unsupported.
 std::unique_ptr<Tokenizer> load_folder_tokenizer(const std::string& dir);
 
-/// Returns the content of a file whose name ends with ".jinja", or the chat template under the key
-/// "chat_template" of a JSON file. The value is a string, or an array of objects with the keys
-/// "name" and "template", of which the one named "default" is used. Returns nullopt if there is no
-/// such value. Throws Error, naming the file, if it cannot be read or is not JSON.
+/// Returns the chat template in a file. If the file's name ends with ".jinja", the template is the
+/// whole content. Any other file must be JSON, and the template is the string under the key
+/// "chat_template". If this key has an array of objects with "name" and "template", returns the
+/// template named "default". Returns nullopt if the JSON has no such template. Throws Error, naming
+/// the file, if it cannot be read or parsed.
 std::optional<std::string> chat_template_in(const std::string& path);
 
 /// Throws Error if an id is outside [0, vocab_size). The message begins with "decode".

@@ -22,11 +22,11 @@ struct WordPieceOptions {
 ///
 /// encode first drops U+FFFD and characters of category C (control, format, private use), except
 /// tab, LF, CR and unassigned code points. It splits the text at white space. Each punctuation
-/// character is a word (in ASCII, every visible character except letters and digits). If split_cjk
-/// is set, each Chinese character is a word too. Words are lower-cased and stripped of accents
-/// according to the options. Each character is lower-cased separately, as in Hugging Face's fast
-/// tokenizers. (BERT's original code writes U+03C2 for a sigma at the end of a word.) Character
-/// classes follow Unicode.
+/// character is a word; in ASCII, all visible characters except letters and digits count as
+/// punctuation. If split_cjk is set, each Chinese character is a word too. Words are lower-cased
+/// and stripped of accents according to the options. Each character is lower-cased separately, as
+/// in Hugging Face's fast tokenizers. (BERT's original code writes U+03C2 for a sigma at the end of
+/// a word.) Character classes follow Unicode.
 ///
 /// encode then splits each word, from the left, into the longest pieces in the vocabulary. Pieces
 /// inside a word start with "##". A word that cannot be split in this way, or has more than 100

@@ -52,11 +52,11 @@ struct GgufModel {
 /// Writes a GPT and its tokenizer to a GGUF file. Replaces an existing file atomically. `tokenizer`
 /// may be null. If the model's vocabulary is larger than the tokenizer's, adds unused tokens.
 ///
-/// `text` may be null. Otherwise the file gets its chat template and two of its token ids: the
-/// first in bos_token_id, which begins a text, and the first in eos_token_id, which ends one. If
-/// such an id is missing or outside the vocabulary, the tokenizer's own token is written, if any.
-/// If the tokenizer puts a token before every text, that token is written instead of
-/// bos_token_id's. GGUF has no place for the other members and ids of TextInfo.
+/// If `text` is not null, also writes its chat template, its first "bos_token_id" and its first
+/// "eos_token_id". If one of these ids is missing or outside the vocabulary, writes the tokenizer's
+/// own token instead, if any. If the tokenizer puts a token before every text, always writes this
+/// token as bos_token_id. The other members and ids of `text` are not written, because GGUF has no
+/// entries for them.
 ///
 /// Throws Error, which names the problem, and leaves an existing file unchanged in these cases:
 /// - The top of this header does not list the model's options or the tokenizer.

@@ -41,7 +41,7 @@ Vocabulary read_vocabulary(const nlohmann::ordered_json& metadata, int64_t vocab
 
 /// Returns the name of the token that precedes every text, or null if no token does. If the
 /// metadata do not say whether a token precedes every text, `by_default` decides. Throws Error if
-/// there should be such a token but the metadata lack its id.
+/// there should be such a token but the metadata have no valid id for it.
 nlohmann::json first_token(const nlohmann::ordered_json& metadata, const Vocabulary& vocabulary,
                            bool by_default);
 

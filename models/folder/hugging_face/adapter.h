@@ -20,8 +20,8 @@ struct LayerNames {
   HuggingFaceModel table;
   HeadLayout layout;
 };
-/// Returns the names for our model of the given kind and configuration, or nullopt if Hugging
-/// Face's format cannot express it.
+/// Returns Hugging Face's names for the layers of our model of the given kind and configuration.
+/// Returns nullopt if Hugging Face's format cannot express the model.
 std::optional<LayerNames> layer_names(const std::string& kind, const Fields& fields);
 
 /// Converts updates of our layers to updates of Hugging Face's layers, and returns these under
@@ -31,8 +31,9 @@ std::optional<LayerNames> layer_names(const std::string& kind, const Fields& fie
 NamedUpdates split_updates(const LayerNames& names, const NamedUpdates& ours);
 
 /// Converts the updates in `read`, from Hugging Face's layers to ours: the inverse of
-/// split_updates(). Returns them in the order of the model's layers, in float32. Updates in `read`
-/// that already have our layer names are returned unchanged.
+/// split_updates(). Returns them in the order of the model's layers. Converted updates are in
+/// float32. Updates that already have our layer names are returned unchanged. If `names` is
+/// nullopt, all updates must have our layer names.
 ///
 /// If one of our layers corresponds to several of Hugging Face's, their updates become one. If all
 /// of these layers have updates with the same A and alpha, the rank stays the same. Otherwise the

@@ -54,8 +54,8 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
 ///   a HuggingFaceBPE as tokenizer.json, each with a tokenizer_config.json. Any other tokenizer is
 ///   written as our own tokenizer.json, which transformers cannot read.
 /// - An ImageInfo is written to preprocessor_config.json and config.json.
-/// - A TextInfo is written to config.json and, if the tokenizer has that file, to
-///   tokenizer_config.json. A chat template is written only if it is in Jinja.
+/// - A TextInfo is written to config.json, and to tokenizer_config.json if that file is written. A
+///   chat template is written only if it is in Jinja.
 ///
 /// Throws Error, with nothing written, in these cases:
 /// - The format cannot express an option of the model, for example sinusoidal positions, RMS norms

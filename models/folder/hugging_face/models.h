@@ -22,8 +22,8 @@ struct HuggingFaceKey {
   const char* alias = nullptr;         ///< another name of the key, which is also read
   std::vector<const char*> also = {};  ///< other keys to write with the same value; they are not
                                        ///< read
-  /// If true, null is read as 0, and 0 is written as null. Exceptions are kv_heads and head_dim,
-  /// where 0 means a default: the default itself is written, for example the number of heads.
+  /// If true, null is read as 0, and 0 is written as null. However, if kv_heads or head_dim is 0,
+  /// its default value is written, for example the number of heads for kv_heads.
   bool null_is_zero = false;
 };
 
@@ -34,12 +34,11 @@ struct HuggingFaceLayer {
     linear,
     conv1d,  ///< a linear layer whose weight Hugging Face stores as (in, out)
     head,    ///< a layer or bias above the encoder; a file may lack it, see HeadsInFile (weights.h)
-    /// Queries and keys, or the norm of either, whose features Hugging Face stores in another
-    /// order. In its order, features i and i + D/2 of a head of D features rotate together; in
-    /// ours, features 2i and 2i + 1. If the layer also contains the values, their order is the same
-    /// in both.
+    /// Queries, keys and values in one layer of ours, or a norm of queries or keys. In our layers,
+    /// features 2i and 2i + 1 of a query or key rotate together. In Hugging Face's files, features
+    /// i and i + D/2 do, where D is the size of a head. The features of values are not reordered.
     rotary,
-    heads,  ///< joined queries, keys and values; Hugging Face stores them in our order
+    heads,  ///< queries, keys and values in one layer of ours; no features are reordered
   };
   const char* layer;                   ///< our name
   std::vector<const char*> hf_layers;  ///< Hugging Face's names; if there are several, our layer is
@@ -60,9 +59,9 @@ struct HuggingFaceModel {
   /// Fields of our configuration that config.json lacks, with their values in this model.
   std::vector<std::pair<const char*, const char*>> fixed;
   std::vector<HuggingFaceLayer> layers;
-  std::vector<HuggingFaceLayer> unprefixed;  ///< layers whose names never get the prefix
-  /// Pairs of tied tensors, by their names without the prefix. The first of a pair is a duplicate
-  /// of the second and is not written. Exception: if our model's head is not tied, "lm_head.weight"
+  std::vector<HuggingFaceLayer> unprefixed;  ///< layers whose names never begin with `prefix`
+  /// Pairs of tied tensors, by their names without `prefix`. The first of a pair is a duplicate of
+  /// the second and is not written. Exception: if our model's head is not tied, "lm_head.weight"
   /// is a tensor of its own.
   std::vector<std::pair<const char*, const char*>> tied;
   std::vector<const char*> ignored;  ///< names of tensors that loading does not read
@@ -118,10 +117,11 @@ inline constexpr const char* token_classifier = "BertForTokenClassification";
 /// How Hugging Face's files store one of our parameters.
 struct HuggingFaceParameter {
   const HuggingFaceLayer* layer = nullptr;
-  /// Names without the prefix. If there are several, our parameter is their concatenation.
+  /// Names of the tensors in the files, without HuggingFaceModel::prefix. If there are several, our
+  /// parameter is the concatenation of these tensors.
   std::vector<std::string> names;
   bool has_prefix = false;     ///< whether the names may begin with HuggingFaceModel::prefix
-  bool is_transposed = false;  ///< whether the files store it transposed, as (in, out)
+  bool is_transposed = false;  ///< whether the files store the parameter transposed, as (in, out)
 };
 /// The models of Llama's family.
 const HuggingFaceModel& llama();

@@ -21,9 +21,9 @@ HuggingFaceFile read_hugging_face_weights(const std::string& dir);
 
 /// Converts one of our models to the file's dtype, and copies the file's tensors into it. Returns
 /// the parameters that the file lacks, which keep their values. LoadOptions says which parameters
-/// may be missing. Throws Error, with nothing changed, if another tensor is missing, if a tensor is
-/// unexpected, given twice, or of the wrong shape or dtype, or if tied tensors differ. The message
-/// begins with the file's path and names the tensors.
+/// may be missing. Throws Error, with nothing changed, if any other parameter is missing, if a
+/// tensor is unexpected, given twice, or of the wrong shape or dtype, or if tied tensors differ.
+/// The message begins with the file's path and names the tensors.
 NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceConfig& config,
                                        nn::Module& model, const LoadOptions& options);
 
@@ -33,16 +33,16 @@ struct HeadsInFile {
                                            ///< `required`
   std::vector<std::string> required = {};  ///< our names of heads that the file must always have
 };
-/// Does the same as load_hugging_face_weights() for a file in which the tensors have the names that
-/// `names` describes, for example a GGUF file. `heads` says which heads the file may lack; by
-/// default it must have all.
+/// Loads weights as load_hugging_face_weights() does, from a file whose tensors have the names that
+/// `names` describes, for example a GGUF file. `heads` says which layers above the encoder, such as
+/// a classifier, the file may lack; by default, none.
 NamedTensors load_renamed(const HuggingFaceModel& names, const HeadLayout& layout,
                           HuggingFaceFile file, nn::Module& model, const HeadsInFile& heads = {});
 
-/// Returns `ours`, tensors of one of our models, as a file stores them. `names` must have a layer
-/// for each of them, and says how to rename, divide, transpose and reorder it. Tensors in bfloat16
-/// or int8 become float32. If lacks_biases is true, also returns zeros for the biases of the blocks
-/// and of the last norm, which the file needs but our model lacks.
+/// Converts `ours`, tensors of one of our models, to the tensors of a file: renames, divides,
+/// transposes and reorders them as `names` describes. `names` must have a layer for every tensor.
+/// Tensors in bfloat16 or int8 become float32. If lacks_biases is true (the file needs biases that
+/// our model lacks), adds zeros as biases of the blocks and of the last norm.
 NamedTensors renamed_tensors(const HuggingFaceModel& names, const HeadLayout& layout,
                              const NamedTensors& ours, bool lacks_biases);
 
