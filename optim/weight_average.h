@@ -28,7 +28,7 @@ class WeightAverage {
   /// Error if the dtype of a parameter has changed, or while the means are applied (see Applied).
   void update();
   /// Returns the means, in the order of the parameters. While the means are applied (see Applied),
-  /// returns the weights instead.
+  /// returns the parameters' own values instead, since the two are then swapped.
   const std::vector<Tensor>& means() const { return means_; }
 
   /// Swaps the values of the parameters and the means on construction, and back on destruction. In

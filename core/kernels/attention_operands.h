@@ -22,10 +22,11 @@ struct Rows {
 };
 
 /// Returns n rows of `dim` scalars, multiplied by `factor` and packed for products that sum along
-/// each row. Source row i starts at first + i * stride. The returned rows have elements of type E
-/// and are padded with zeros to whole vectors. Usually they are a copy in `space`, which needs
-/// n * padded(elements_of(dim)) elements. If the source rows need no rounding, padding or factor,
-/// no copy is made, and the source rows are returned.
+/// each row. Source row i starts at first + i * stride. A packed row has elements of type E. Each
+/// holds one scalar or, if E is a Pair, two neighbouring scalars rounded to bfloat16. The row is
+/// padded with zeros to whole vectors. The packed rows are written to `space`, which needs
+/// n * padded(elements_of(dim)) elements. However, if the source rows need no rounding, padding or
+/// factor, they are returned themselves, and `space` is not used.
 template <class E>
 Rows<const E> pack_along(Sum<E> factor, const Sum<E>* first, int64_t stride, int64_t n, int64_t dim,
                          E* space) {

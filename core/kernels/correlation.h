@@ -276,9 +276,11 @@ void Correlation<E>::run() const {
 /// the work by part and group. If there are few parts and groups, threads also divide the input
 /// channels of each group.
 ///
-/// If E is a Pair, windows are processed in pairs of neighbours of the same row. If a row has an
-/// odd number of windows, its last pair consists of the last two windows. The first of these two
-/// windows is also in the previous pair, so the last pair uses 0 as the dy of this window.
+/// If E is a Pair, an element holds two bfloat16 numbers that are neighbours along the axis that
+/// the product sums over. Here this axis is the windows, so windows are processed in pairs of
+/// neighbours of the same row. If a row has an odd number of windows, its last pair consists of the
+/// last two windows. The first of these two windows is also in the previous pair, so the last pair
+/// uses 0 as the dy of this window. The only window of a row is paired with a dy of 0.
 template <class E>
 class WeightGradient {
  public:

@@ -92,10 +92,11 @@ template <class... Floats>
   return multiply_add(polynomial(x, rest...), x, c0);
 }
 
-// Returns c0 + c1 x + c2 x^2 + ... for a polynomial of high degree, computed by Estrin's scheme,
-// four coefficients at a time. The second and third arguments are x^2 and x^4. This takes two more
-// multiplications than Horner's rule, but the dependency chain is a third as long: short enough for
-// out-of-order execution to hide.
+// cubics(x, x^2, x^4, c0, c1, c2, ...) returns c0 + c1 x + c2 x^2 + ... for 4, 8, 12, ...
+// coefficients, computed by Estrin's scheme, four coefficients at a time. With 12 coefficients, it
+// takes two more multiplications than Horner's rule (for x^2 and x^4), but the dependency chain is
+// about a third as long: short enough for out-of-order execution to hide. This overload takes the
+// last four coefficients and does not need x^4.
 // Long parameter list: a polynomial's coefficients.
 [[gnu::always_inline]] inline float cubics(float x, float x2, float, float c0, float c1, float c2,
                                            float c3) {

@@ -12,7 +12,7 @@ namespace gradus {
 /// from the seed and a counter. The op's blocks have consecutive counters.
 struct RandomKey {
   uint64_t seed = 0;     ///< selects the stream
-  uint64_t counter = 0;  ///< the counter of the op's first block
+  uint64_t counter = 0;  ///< counter of the op's first four words; the next four use counter + 1
 };
 
 /// Returns the four random 32-bit words that Philox4x32-10 computes from `counter` and `key`. For

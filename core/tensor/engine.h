@@ -77,9 +77,9 @@ class Engine {
   Tensor call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gradient);
   /// Returns whether the leaf's gradient is summed in leaf_sums_ instead of the leaf's .grad.
   bool sums_apart(const TensorImpl& leaf) const { return pruned_ || !leaf.hooks.empty(); }
-  /// Calls complete() for each leaf with hooks whose gradient is final because no queued node leads
-  /// to the leaf. complete() calls the hooks and, in Tensor::backward(), adds their result to
-  /// .grad.
+  /// Calls complete() for each leaf that has hooks and has received its whole gradient, that is, to
+  /// which no queued node leads any more. complete() calls the hooks. If the pass was started by
+  /// Tensor::backward() and not by grad(), it also adds the hooks' result to the leaf's .grad.
   void complete_leaves();
   void complete(TensorImpl& leaf);
   /// Returns a map whose keys are the leaves that queued nodes lead to. The value of a leaf is the

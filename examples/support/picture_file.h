@@ -1,6 +1,6 @@
 #pragma once
 // Reads PNG files as the input of a model. read_pictures() is the main function of the programs
-// that describe PNG files.
+// caption and classify, which print a caption or the likeliest classes for each PNG file.
 
 #include <cstdint>
 #include <functional>

@@ -68,8 +68,9 @@ std::vector<std::string> token_texts(const models::Tokenizer& tokenizer,
                                      const std::vector<int64_t>& ids);
 
 /// Decodes tokens one at a time. The pieces that add() returns, joined, are the decoded text. A
-/// piece may end inside a UTF-8 character. Only the last few hundred tokens are kept, so a
-/// WordTokenizer may put a space on the wrong side of a quote in a long text.
+/// piece may end inside a UTF-8 character. Each token is decoded together with at most 511 tokens
+/// before it. A WordTokenizer counts the quotes in these tokens to tell opening from closing ones,
+/// so in a longer text it may put a space on the wrong side of a quote.
 class TokenText {
  public:
   /// Starts with an empty text. The tokenizer must outlive this object.

@@ -175,9 +175,10 @@ inline AttentionOptions attention_options(const Ints& i, const Tensors& x) {
   if (x.size() > 3) options.mask = x[3];
   return options;
 }
-/// Runs a recurrent layer over sequences and returns its output and final state. x contains
-/// x_gates, the recurrent weight, the initial h and, for LSTM, the initial c. i[0] selects the kind
-/// of cell. If i[1] is not 0, the layer runs in reverse.
+/// Runs a recurrent layer over sequences and returns its output and final state. x contains the
+/// input's contribution to the gates at each step (x_gates of recurrent()), the recurrent weight,
+/// the initial h and, for LSTM, the initial c. i[0] selects the kind of cell. If i[1] is not 0, the
+/// layer runs in reverse.
 inline Tensors sequence(const Ints& i, const Tensors& x) {
   const RecurrentState first{x[2], x.size() > 3 ? x[3] : Tensor()};
   return both(recurrent(recurrence(i[0]), x[0], x[1], {}, first, {.reverse = i[1] != 0}));

@@ -56,7 +56,8 @@ class HuggingFaceBPE : public Tokenizer {
   const std::vector<std::string>& tokens() const { return tokens_; }
   /// Returns the id of the added token with this name, special or not, or -1 if there is none.
   int64_t added(const std::string& name) const;
-  /// Returns whether the encoding is character-level and encode() never puts a "▁" before a text.
+  /// Returns whether the encoding is character-level, so that "▁" stands for a space, but encode()
+  /// never puts a "▁" before a text. Returns false for a byte-level encoding.
   bool adds_no_space() const;
 
  private:
@@ -71,7 +72,9 @@ class HuggingFaceBPE : public Tokenizer {
 
   std::string source_;
   std::unique_ptr<const internal::BPEForm> form_;
-  std::vector<std::string> tokens_, pieces_;           // name and text of each token, by id
+  // By id: each token's name in the file, for example "▁the", and the bytes that decode() writes
+  // for it, for example " the".
+  std::vector<std::string> tokens_, pieces_;
   std::unordered_map<std::string_view, int32_t> ids_;  // name -> id, as in the file's model.vocab
   // Ids by name: added_ has all added tokens, visible_ only those that are not special.
   std::unordered_map<std::string, int64_t> added_, visible_;

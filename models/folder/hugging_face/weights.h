@@ -39,10 +39,12 @@ struct HeadsInFile {
 NamedTensors load_renamed(const HuggingFaceModel& names, const HeadLayout& layout,
                           HuggingFaceFile file, nn::Module& model, const HeadsInFile& heads = {});
 
-/// Converts `ours`, tensors of one of our models, to the tensors of a file: renames, divides,
-/// transposes and reorders them as `names` describes. `names` must have a layer for every tensor.
-/// Tensors in bfloat16 or int8 become float32. If lacks_biases is true (the file needs biases that
-/// our model lacks), adds zeros as biases of the blocks and of the last norm.
+/// Converts `ours`, tensors of one of our models, to the tensors of a file: renames, transposes and
+/// reorders them as `names` describes, and splits a tensor that the file stores as several. `names`
+/// must have a layer for every tensor. `layout` is used only for layers of the kinds rotary and
+/// heads (see HuggingFaceLayer). Tensors in bfloat16 or int8 become float32. If lacks_biases is
+/// true (the file needs biases that our model lacks), adds zeros as biases of the blocks and of the
+/// last norm.
 NamedTensors renamed_tensors(const HuggingFaceModel& names, const HeadLayout& layout,
                              const NamedTensors& ours, bool lacks_biases);
 
