@@ -74,7 +74,7 @@ LIBRARY_SRC := $(sort $(wildcard core/*/*.cpp core/*/*/*.cpp nn/*.cpp nn/*/*.cpp
 SUPPORT_SRC := $(sort $(wildcard examples/*/*.cpp))
 PROGRAM_SRC := $(sort $(wildcard examples/*.cpp))
 # The longest come first: make test runs them in this order.
-test_rooms := ops programs models data core nn optim
+test_rooms := programs ops models data core nn optim
 test_files := $(foreach room,$(or $(ROOM),$(test_rooms)),$(wildcard tests/$(room)/*.cpp tests/$(room)/*/*.cpp))
 # Tests are selected by the names of their files.
 $(if $(filter-out $(words $(sort $(notdir $(test_files)))),$(words $(test_files))),$(error two test files have the same name))
@@ -235,11 +235,12 @@ test-objects:
 # A test that hangs must end.
 limited := timeout --foreground --kill-after=10 $(LIMIT)
 
-# Each room's tests run in a process of their own, side by side, and so does the table of ops, which takes longer
-# than the rest of its room. Those tagged [.] run only when named.
-runs = $(if $(filter ops,$(1)),op_table) $(1)
+# Each room's tests run in a process of their own, side by side. The two longest rooms have two processes: the table of
+# ops and the tests of the training loop run apart from the rest. Tests tagged [.] run only when named.
+runs = $(patsubst ops,op_table ops,$(patsubst programs,programs training,$(1)))
 op_table := tests/ops/op_table.cpp
-tests_of = $(if $(filter op_table,$(1)),$(op_table),$(filter-out $(op_table),$(filter tests/$(1)/%,$(TEST_SRC))))
+training := tests/programs/training/%
+tests_of = $(or $(filter $($(1)),$(TEST_SRC)),$(filter-out $(op_table) $(training),$(filter tests/$(1)/%,$(TEST_SRC))))
 .PHONY: run-tests $(addprefix run-,$(call runs,$(test_rooms)))
 run-tests:
 	$(quiet)$(limited) $(BUILD)/bin/tests '~[.]$(SKIP:%=~%)'
