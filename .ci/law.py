@@ -58,8 +58,9 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # Llama's family in it: SentencePiece's (gguf_pieces) could go. 305 for adapters that PEFT reads and writes, and for
     # labels and special tokens. 25 so that weights of another model change nothing, and so that GGUF files keep the
     # chat template and the ends of texts. 8 so that no older file hides the tokenizer or the
-    # template that is saved. 2 so that tokens that would take the spaces beside them are refused.
-    "models/folder": (4101, ["models/folder"], []),
+    # template that is saved. 2 so that tokens that would take the spaces beside them are refused. 1 so that tokenizers
+    # that end each text with a token are.
+    "models/folder": (4102, ["models/folder"], []),
     # More than planned: 1,100 for the page of a run (examples/page): what a model does while it trains is seen, asked
     # and changed without a second program. Answers about images and the statistics of layers could go. 130 for
     # TensorBoard's event files (examples/logs); runs are compared there with those of other libraries. 300 for pictures
@@ -69,7 +70,7 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # word_vectors), one file each: they show the library outside of transformers. reinforce could go. 50 so that no
     # request or question ends a run, and so that flags without effect are refused. 23 so that ranks write tokens once,
     # a refused run leaves them as they are, and data and captions that cannot be right are refused.
-    "examples": (9923, ["examples"], []),
+    "examples": (9924, ["examples"], []),
 }
 LARGE_FOLDERS = {"core/ops", "tests/ops", "examples"}  # one file per family of ops, per program
 

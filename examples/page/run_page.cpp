@@ -46,7 +46,9 @@ T member(const json& object, const char* key, T otherwise) {
   const bool fits = std::is_same_v<T, std::string> ? value.is_string()
                     : std::is_same_v<T, double>    ? value.is_number()
                                                    : value.is_number_integer();
-  core::check(fits, "a bad value of \"", key, '"');
+  // nlohmann::json would convert an unsigned number of 2^63 or more to a negative one.
+  const bool wraps = value.is_number_unsigned() && value.template get<uint64_t>() > INT64_MAX;
+  core::check(fits && !(std::is_same_v<T, int64_t> && wraps), "a bad value of \"", key, '"');
   return value.get<T>();
 }
 

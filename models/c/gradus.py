@@ -128,11 +128,16 @@ def _wholes(values):
 
 
 class _Handle:
-    """Owns a handle of the library, and frees it when this object is deleted."""
+    """Owns a handle of the library, and frees it when this object is deleted. Two objects must not own one
+    handle, so that this one cannot be copied or pickled."""
     _free = None
 
     def __init__(self, handle):
         self._handle = handle
+
+    def __reduce_ex__(self, _):
+        raise TypeError(f"gradus: a {type(self).__name__} cannot be copied or pickled; gradus.copy() copies a "
+                        "tensor's elements, and save() and load() a module's weights")
 
     def __del__(self):
         if getattr(self, "_handle", None) and not sys.is_finalizing():

@@ -40,13 +40,11 @@ double number_in(const std::string& path, const json& config, const char* key, d
 /// Throws Error if the configuration asks for anything else than the plain form. Which layers have
 /// updates (target_modules, layers_to_transform, ...) follows from the tensors' names.
 void check_plain(const std::string& path, const json& config) {
-  const std::map<std::string, json> plain{{"peft_type", "LORA"},
-                                          {"bias", "none"},
-                                          {"use_dora", false},
-                                          {"use_rslora", false},
-                                          {"modules_to_save", json()},
-                                          {"lora_bias", false},
-                                          {"alora_invocation_tokens", json()}};
+  const std::map<std::string, json> plain{
+      {"peft_type", "LORA"},         {"bias", "none"},
+      {"use_dora", false},           {"use_rslora", false},
+      {"modules_to_save", json()},   {"lora_bias", false},
+      {"layer_replication", json()}, {"alora_invocation_tokens", json()}};
   for (const auto& [key, value] : plain) {
     const json given = config.value(key, value);
     check(given == value || given.is_null(), path, ": ", key, ": expected ", shown(value), ", got ",
@@ -68,8 +66,8 @@ double pattern_in(const std::string& path, const ordered_json& config, const cha
   std::string first;
   for (const auto& [pattern, value] : patterns.items()) {
     std::string plain = pattern;
-    std::erase(plain, '\\');
-    check(plain.find_first_of("^$|?*+()[]{}") == std::string::npos, path, ": ", key,
+    for (size_t i = 0; (i = plain.find("\\.", i)) != std::string::npos; ++i) plain.erase(i, 1);
+    check(plain.find_first_of("^$|?*+()[]{}\\") == std::string::npos, path, ": ", key,
           ": expected names of layers, got ", shown(pattern));
     const bool fits = name == plain || name.ends_with('.' + plain);
     if (fits && first.empty()) first = pattern;

@@ -21,8 +21,9 @@ struct DataParallelOptions {
 /// buckets: groups of parameters of one dtype, filled from the last parameter to the first. As soon
 /// as the gradients of a bucket, and of the buckets before it, are complete, a separate thread
 /// exchanges them. Each rank adds up one part of each bucket, in the order of the ranks, and sends
-/// the sum to all ranks. N ranks therefore compute bit for bit the same gradients as one rank that
-/// calls backward() N times per step, once for the batch of each rank. Example:
+/// the sum to all ranks. N ranks therefore compute bit for bit the same gradients as one rank whose
+/// DataParallel runs N backward passes per step, one for the batch of each rank. (A plain
+/// Tensor::backward() adds in another order.) Example:
 ///   optim::DataParallel parallel(model.parameters(), communicator);
 ///   while (...) {
 ///     optimizer.zero_grad();

@@ -1,6 +1,8 @@
 """Checks that the Python module shares memory with NumPy both ways, keeps it alive, and reports errors."""
+import copy
 import gc
 import os
+import pickle
 import signal
 import sys
 import tempfile
@@ -112,6 +114,9 @@ def refuses():
     refused(gradus.Error, "matmul: ", gradus.op, "matmul", np.ones((2, 3)), np.ones((2, 3)))
     refused(gradus.Error, "nowhere", gradus.load, "/nowhere")
     refused(gradus.Error, "expected layers", gradus.Sequential, "")
+    for owner in (gradus.Tensor(np.ones(2)), gradus.Sequential("linear 2 2")):
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            refused(TypeError, f"a {type(owner).__name__} cannot be copied or pickled", copied, owner)
 
 
 def modes_and_files():

@@ -301,6 +301,9 @@ std::unique_ptr<Tokenizer> read_gguf_tokenizer(const ordered_json& metadata, int
   if (model != "gpt2" && model != "rwkv" && model != "llama")
     fail("metadata \"", in_ggml("model"), "\": expected \"gpt2\" (byte pairs), \"llama\" ",
          "(SentencePiece), \"rwkv\" (characters) or \"no_vocab\", got ", shown(model));
+  for (const char* key : {"add_eos_token", "add_sep_token"})
+    if (metadata.value(in_ggml(key), ordered_json(false)) == true)
+      fail("metadata \"", in_ggml(key), "\": expected false, because encode() adds no such token");
   try {
     if (model == "llama") return read_gguf_pieces(metadata, vocab);
     Vocabulary v = read_vocabulary(metadata, vocab, {normal, control, user_defined, unused});

@@ -121,6 +121,10 @@ TEST_CASE("load_adapter: refuses files that do not fit, with nothing changed", "
              "expected rank 1, got shape"},
         Case{"\"rank_pattern\": {}", "\"rank_pattern\": {\"h.[01]\": 1}",
              "rank_pattern: expected names of layers, got \"h.[01]\""},
+        Case{"\"alpha_pattern\": {}", "\"alpha_pattern\": {\"h\\\\.\\\\d\": 1}",
+             "alpha_pattern: expected names of layers, got \"h\\\\.\\\\d\""},
+        Case{"\"r\"", "\"layer_replication\": [[0, 1]], \"r\"",
+             "layer_replication: expected null, got [[0,1]]"},
         Case{"\"alpha_pattern\": {}", "\"alpha_pattern\": {\"c_proj\": []}",
              "c_proj: expected a number"},
         Case{"\"r\"", "\"r", "adapter_config.json"}}) {
@@ -296,7 +300,7 @@ TEST_CASE("load_adapter: the first name in a pattern that fits counts", "[adapte
   nn::add_lora(model, {.rank = 2, .alpha = 4, .layers = {"proj"}});
   models::save_adapter(dir / "", model);
   replace(dir / "adapter_config.json", "\"alpha_pattern\": {}",
-          "\"alpha_pattern\": {\"h.1.attn.c_proj\": 9, \"attn.c_proj\": 7, \"c_proj\": 5, "
+          "\"alpha_pattern\": {\"h.1.attn.c_proj\": 9, \"attn\\\\.c_proj\": 7, \"c_proj\": 5, "
           "\"h.0.mlp.c_proj\": 3}");
   models::load_adapter(dir / "", other);
   std::map<std::string, double> alphas;

@@ -113,6 +113,12 @@ TEST_CASE("GGUF: byte pairs whose metadata say less, or what does not fit", "[gg
   CHECK(read(words, {{"add_bos_token", nullptr}})->begin_ids().empty());
   CHECK_THAT(refused(words, {{"add_bos_token", true}}),
              EndsWith("add_bos_token: expected false with the words of GPT-2"));
+  for (const char* key : {"add_eos_token", "add_sep_token"}) {
+    CHECK(read(form, {{key, false}})->begin_ids() == llama3->begin_ids());
+    CHECK(refused(form, {{key, true}}) ==
+          std::string("metadata \"tokenizer.ggml.") + key +
+              "\": expected false, because encode() adds no such token");
+  }
   CHECK(refused(form, {{"bos_token_id", nullptr}}) == begin + "null");
   CHECK(refused(form, {{"bos_token_id", "x"}}) == begin + "\"x\"");
   const auto size = static_cast<uint64_t>(llama3->vocab_size());
