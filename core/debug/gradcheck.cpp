@@ -59,6 +59,7 @@ std::vector<Tensor> floating_outputs(const char* op, const TensorFunction& f,
                                      const std::vector<Tensor>& inputs,
                                      const std::vector<Tensor>* first = nullptr) {
   std::vector<Tensor> outputs = f(inputs);
+  for (const Tensor& y : outputs) check(y.defined(), op, ": f returned an undefined tensor");
   std::erase_if(outputs, [](const Tensor& y) { return !is_floating(y.dtype()); });
   const auto shape = [](const Tensor& y) { return y.shape(); };
   check(!first || std::ranges::equal(outputs, *first, {}, shape, shape), op,

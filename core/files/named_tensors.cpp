@@ -57,6 +57,7 @@ void load_named(const char* op, const NamedTensors& target, const NamedTensors& 
       if (is_compressed(to.dtype()) && !(is_whole(to) && is_whole(tensor)))
         fail(op, ": ", plain(name), is_whole(to) ? "" : " in the target", ": expected a whole ",
              to.dtype(), " tensor, got a view");
+      check(!is_expanded(to), op, ": ", plain(name), " in the target is an expanded tensor");
       copies.emplace_back(to, tensor);
       continue;
     }

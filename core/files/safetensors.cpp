@@ -328,6 +328,9 @@ void check_names(const NamedTensors& tensors, const std::map<std::string, std::s
     if (!tensor.defined()) fail("save_safetensors: tensor ", shown(name), " is undefined");
     if (tensor.dtype() == int8 && !tensor.impl().scales.defined())
       fail("save_safetensors: ", shown(name), " is a view of an int8 matrix; save the whole one");
+    if (is_compressed(tensor.dtype()) && !tensor.is_contiguous())
+      fail("save_safetensors: ", shown(name), ": expected a contiguous ", tensor.dtype(),
+           " tensor");
     if (name == metadata_key) fail("save_safetensors: a tensor can't be named ", shown(name));
     if (!names.insert(name).second) fail("save_safetensors: two tensors are named ", shown(name));
   }

@@ -419,10 +419,9 @@ void feed_forward_backward(Backward& back, Activation activation, A act, const T
   }
   const RowParts parts{k.size(0)};
   const Tensor hidden = A::from_output ? Tensor() : empty({parts.most, n}, k.dtype()),
-               hidden_grad = empty({parts.most, n}, k.dtype()), total = sum_in_place(back, 0);
+               hidden_grad = empty({parts.most, n}, k.dtype());
   WeightGradient dw1{back, 1}, dw2{back, 3};
-  Tensor dx = total;
-  if (back.needs(0) && !dx.defined()) dx = empty(back.input_shape(0), k.dtype());
+  Tensor total, dx;
   parts.each([&](int64_t begin, int64_t end) {
     const Tensor kept_part = k.slice(0, begin, end), dy_part = dy.slice(0, begin, end),
                  dz = hidden_grad.slice(0, 0, end - begin),
@@ -430,6 +429,10 @@ void feed_forward_backward(Backward& back, Activation activation, A act, const T
     hidden_gradient<T>(act, dy_part, w2, kept_part, dz, h);
     dw2.add(dy_part.mT(), h);
     give_bias(back, 2, n, Activation::none, dz, {});
+    if (begin == 0 && back.needs(0)) {  // after give_bias, which replaces the sum if x is b1
+      total = sum_in_place(back, 0);
+      dx = total.defined() ? total : empty(back.input_shape(0), k.dtype());
+    }
     dw1.add(dz.mT(), x.slice(0, begin, end));
     if (dx.defined())
       multiply(dz, w1, total.defined(), as_rows(dx, w1.size(1)).slice(0, begin, end));

@@ -269,4 +269,21 @@ TEST_CASE("linear: refuses operands that do not fit") {
         "linear: expected bias of float32 (4,), got float64 (4,)");
 }
 
+TEST_CASE("feed_forward: a vector that is also a bias gets all parts of its gradient", "[matmul]") {
+  manual_seed(5);
+  const Tensor w1 = randn({5, 5}, float64), w2 = randn({5, 5}, float64);
+  for (const bool both : {false, true}) {
+    CAPTURE(both);
+    const Tensor fused = randn({5}, float64).requires_grad_(),
+                 composed = fused.detach().clone().requires_grad_(), other = randn({5}, float64);
+    const Tensor last = both ? fused : other;
+    (sum(feed_forward(fused, w1, fused, Activation::gelu, w2, last)) + sum(fused * fused))
+        .backward();
+    const Tensor& x = composed;
+    const Tensor y = matmul(w2, gelu(matmul(w1, x) + x)) + (both ? x : other);
+    (sum(y) + sum(x * x)).backward();
+    CHECK(difference(fused.grad(), composed.grad()) < 1e-12);
+  }
+}
+
 }  // namespace linear_test

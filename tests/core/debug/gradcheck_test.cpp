@@ -51,6 +51,11 @@ TEST_CASE("gradcheck accepts a right gradient and refuses a wrong one", "[gradch
                                        "analytic 2.1, numeric "));
 }
 
+TEST_CASE("gradcheck names a function that returns an undefined tensor", "[gradcheck]") {
+  const auto f = [](const Tensors&) { return Tensors{Tensor()}; };
+  CHECK_THROWS_WITH(gradcheck(f, {leaf({2})}), "gradcheck: f returned an undefined tensor");
+}
+
 TEST_CASE("gradcheck refuses a gradient that is NaN or infinite", "[gradcheck]") {
   const Tensor x = tensor({1, 2}, float64).requires_grad_();
   for (const auto& [factor, shown] : {std::pair{NAN, "nan"}, {INFINITY, "inf"}}) {

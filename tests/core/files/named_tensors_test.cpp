@@ -94,6 +94,14 @@ TEST_CASE("load_named: views of compressed tensors are refused, with nothing cha
   CHECK(numbers(whole.to(float32)) == std::vector<int>(192, 0));
 }
 
+TEST_CASE("load_named: an expanded target is refused, with nothing changed", "[named_tensors]") {
+  const Tensor a = zeros({2}), wide = zeros({1}).expand({2});
+  CHECK_THROWS_WITH(
+      load_named("load", {{"a", a}, {"b", wide}}, {{"a", ones({2})}, {"b", ones({2})}}),
+      "load: b in the target is an expanded tensor");
+  CHECK(numbers(a) == std::vector<int>{0, 0});
+}
+
 TEST_CASE("load_named: a long message is abridged", "[named_tensors]") {
   const Tensor x = ones({1});
   NamedTensors many;

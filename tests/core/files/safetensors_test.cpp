@@ -221,6 +221,8 @@ TEST_CASE("safetensors: int8 matrices are stored as values and scales, bfloat16 
                     Contains("two tensors are named \"q.scales\""));
   CHECK_THROWS_WITH(save_safetensors(path, {{"w", q.transpose(0, 1)}}),
                     "save_safetensors: \"w\" is a view of an int8 matrix; save the whole one");
+  CHECK_THROWS_WITH(save_safetensors(path, {{"w", h.transpose(0, 1)}}),
+                    "save_safetensors: \"w\": expected a contiguous bfloat16 tensor");
 }
 
 TEST_CASE("safetensors: I8 with scales from another program is an int8 matrix if its scales fit",
