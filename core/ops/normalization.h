@@ -53,7 +53,7 @@ Tensor normalize(const Tensor& x, int64_t dim = 1, double eps = 1e-12, double p 
 /// Returns the cosine of the angle between the vectors of a and b along dim,
 ///   sum(a b) / (max(|a|, eps) max(|b|, eps)).
 /// a and b broadcast. Where eps replaces a norm, no gradient flows through that norm. PyTorch
-/// (since 1.13) returns the same values, but lets the gradient flow.
+/// 1.13 returns the same values, but lets the gradient flow.
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim = 1, double eps = 1e-8);
 /// In training mode, returns x with each element set to 0 with probability p and the others scaled
 /// by 1/(1-p). The mask is drawn from the calling thread's generator. In evaluation mode, returns

@@ -284,7 +284,7 @@ TEST_CASE("a page changes no bit of the training", "[page]") {
   CHECK(answer["groups"][0]["weights"][0].size() == 2);  // heads
   for (const char* bad : {"", "[]", R"({"text":7})", R"({"text":"~"})", R"({"text":"a","at":9})",
                           R"({"text":"a","at":1e99})", R"({"text":"\u0000"})",
-                          R"({"text":"a","at":18446744073709551615})"})
+                          R"({"text":"line 7","at":18446744073709551615})"})
     CHECK(status_of(post(paged.port, "/ask", bad)) == 400);
   for (const char* bad :
        {"{}", R"({"do":"stop"})", R"({"do":"rate"})", R"({"do":"rate","factor":-1})",
