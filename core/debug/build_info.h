@@ -14,7 +14,7 @@ std::string build_info();
 /// Returns a line of text that describes how matrices are multiplied. It contains the version of
 /// OpenBLAS, the set of kernels that OpenBLAS uses and why this set was chosen. If the BLAS is not
 /// OpenBLAS, it says so. It also tells whether gradus multiplies large float32 matrices with a
-/// kernel of its own, and whether bfloat16 products are available.
+/// kernel of its own, whether bfloat16 products are available, and whether AMX computes them.
 std::string blas_info();
 
 /// Returns whether Bfloat16Products has an effect, that is, whether the library was built for a

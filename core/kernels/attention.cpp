@@ -58,12 +58,12 @@ struct ForwardTile {
   // scores[j][i] = k_j q_i for n keys from j0 on
   void multiply(Rows<const E> k, int64_t j0, int64_t n) const {
     const bool all_seen = first_lane(j0 + n - 1) == 0 && end_lane(j0) == count;
-    const int64_t step = all_seen ? n : gemm_rows;
+    const int64_t step = all_seen ? n : rows_at_once<E>();
     for (int64_t j = 0; j < n; j += step) {
       const int64_t m = std::min(step, n - j), lane = first_lane(j0 + j) / lanes<T> * lanes<T>;
       const int64_t end = padded<T>(end_lane(j0 + j + m - 1));
-      tile_gemm<E, false, false>(m, end - lane, depth, k.at(j), k.stride, queries + lane, width,
-                                 scores + j * width + lane, width);
+      multiply_tiles<E, false, false>(m, end - lane, depth, k.at(j), k.stride, queries + lane,
+                                      width, scores + j * width + lane, width);
     }
   }
 
@@ -128,7 +128,7 @@ struct ForwardTile {
   void accumulate(Rows<const E> v, int64_t j0, int64_t n, bool fresh, Rows<T> sums) const {
     const Rows<const E> packed = pack_down(T{1}, scores, width, n, width, weights_space);
     const bool all_seen = p.seen_by(first) >= j0 + n && p.first_seen(first + count - 1) <= j0;
-    const int64_t step = all_seen ? count : gemm_rows;
+    const int64_t step = all_seen ? count : rows_at_once<E>();
     for (int64_t i = 0; i < count; i += step) {
       const int64_t m = std::min(step, count - i);
       const int64_t begin = std::clamp(p.first_seen(first + i) - j0, int64_t{0}, n);
@@ -136,15 +136,15 @@ struct ForwardTile {
       const int64_t from = begin / scalars<E>, seen = elements_of<E>(end) - from;
       const E* const weights = packed.at(from) + i;
       if (fresh) {
-        tile_gemm<E, true, false>(m, vdim, seen, weights, width, v.at(from), v.stride, sums.at(i),
-                                  sums.stride);
+        multiply_tiles<E, true, false>(m, vdim, seen, weights, width, v.at(from), v.stride,
+                                       sums.at(i), sums.stride);
         continue;
       }
       for (int64_t r = i; r < i + m; ++r)
         if (const T factor = scale[r]; factor != T{1})
           simd_for(vdim, [factor, sum = sums.at(r)](int64_t d) { sum[d] *= factor; });
-      tile_gemm<E, true, true>(m, vdim, seen, weights, width, v.at(from), v.stride, sums.at(i),
-                               sums.stride);
+      multiply_tiles<E, true, true>(m, vdim, seen, weights, width, v.at(from), v.stride, sums.at(i),
+                                    sums.stride);
     }
   }
 };

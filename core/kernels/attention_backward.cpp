@@ -79,14 +79,14 @@ struct BackwardTile {
 
   // weights = q keys and dscores = d_out values, for m queries from i0 on
   void multiply(Rows<const E> q, Rows<const E> d_out, int64_t i0, int64_t m) const {
-    const int64_t step = all_seen(i0, m) ? m : gemm_rows;
+    const int64_t step = all_seen(i0, m) ? m : rows_at_once<E>();
     for (int64_t i = 0; i < m; i += step) {
       const int64_t r = std::min(step, m - i), lane = first_lane(i0 + i) / lanes<T> * lanes<T>;
       const int64_t n = padded<T>(end_lane(i0 + i + r - 1)) - lane, at = i * width + lane;
-      tile_gemm<E, false, false>(r, n, depth, q.at(i), q.stride, keys + lane, width, weights + at,
-                                 width);
-      tile_gemm<E, false, false>(r, n, vdepth, d_out.at(i), d_out.stride, values + lane, width,
-                                 dscores + at, width);
+      multiply_tiles<E, false, false>(r, n, depth, q.at(i), q.stride, keys + lane, width,
+                                      weights + at, width);
+      multiply_tiles<E, false, false>(r, n, vdepth, d_out.at(i), d_out.stride, values + lane, width,
+                                      dscores + at, width);
     }
   }
 
@@ -121,26 +121,26 @@ struct BackwardTile {
   // sums[j] += sum_i from[i][j] rows_i, over the queries that see key j
   void add_to_keys(Rows<const E> from, Rows<const E> rows, int64_t i0, int64_t m, int64_t n,
                    Rows<T> sums) const {
-    const int64_t step = all_seen(i0, m) ? count : gemm_rows;
+    const int64_t step = all_seen(i0, m) ? count : rows_at_once<E>();
     for (int64_t j = 0; j < count; j += step) {
       const int64_t r = std::min(step, count - j);
       const int64_t begin = std::clamp(p.first_to_see(first + j) - i0, int64_t{0}, m);
       const int64_t end = std::clamp(p.end_to_see(first + j + r - 1) - i0, int64_t{0}, m);
       const int64_t i = begin / scalars<E>;
-      tile_gemm<E, true, true>(r, n, elements_of<E>(end) - i, from.at(i) + j, from.stride,
-                               rows.at(i), rows.stride, sums.at(j), sums.stride);
+      multiply_tiles<E, true, true>(r, n, elements_of<E>(end) - i, from.at(i) + j, from.stride,
+                                    rows.at(i), rows.stride, sums.at(j), sums.stride);
     }
   }
 
   // dq[i] += sum_j from[i][j] k_j, over the keys that query i sees
   void add_to_queries(Rows<const E> from, Rows<const E> k, int64_t i0, int64_t m,
                       Rows<T> dq) const {
-    const int64_t step = all_seen(i0, m) ? m : gemm_rows;
+    const int64_t step = all_seen(i0, m) ? m : rows_at_once<E>();
     for (int64_t i = 0; i < m; i += step) {
       const int64_t r = std::min(step, m - i), j = first_lane(i0 + i) / scalars<E>;
-      tile_gemm<E, false, true>(r, dim, elements_of<E>(end_lane(i0 + i + r - 1)) - j,
-                                from.at(i) + j, from.stride, k.at(j), k.stride, dq.at(i0 + i),
-                                dq.stride);
+      multiply_tiles<E, false, true>(r, dim, elements_of<E>(end_lane(i0 + i + r - 1)) - j,
+                                     from.at(i) + j, from.stride, k.at(j), k.stride, dq.at(i0 + i),
+                                     dq.stride);
     }
   }
 };

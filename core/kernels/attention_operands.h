@@ -60,6 +60,24 @@ Rows<const E> pack_down(Sum<E> factor, const Sum<E>* first, int64_t stride, int6
   }
 }
 
+/// Computes C = op(A) B, or C += op(A) B if Add, like tile_gemm, but in the processor's tile
+/// registers if E is a Pair and the processor has them. If TransA, the rows of A must be readable up
+/// to whole vectors.
+// Long parameter list: that of tile_gemm.
+template <class E, bool TransA, bool Add>
+void multiply_tiles(int64_t m, int64_t n, int64_t k, const E* a, int64_t lda, const E* b,
+                    int64_t ldb, Sum<E>* c, int64_t ldc) {
+  if constexpr (is_pair<E>)
+    if (has_amx()) return amx_gemm<TransA>(Add, m, n, k, a, lda, b, ldb, c, ldc);
+  tile_gemm<E, TransA, Add>(m, n, k, a, lda, b, ldb, c, ldc);
+}
+
+/// The number of rows that attention multiplies at a time in a tile of which some scores are hidden.
+template <class E>
+int64_t rows_at_once() {
+  return is_pair<E> && has_amx() ? 32 : gemm_rows;
+}
+
 /// Returns the dot product of two rows of n scalars. If E is a Pair, rounds x to bfloat16 first,
 /// but not y.
 template <class E>

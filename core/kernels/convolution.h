@@ -109,6 +109,25 @@ inline void window_rows(int64_t m, int64_t k, const E* a, const int64_t* rows,
       window_rows<E, Add, N, R / 2>(m - i, k, a, rows + i, places, panel, c + i * ldc, ldc);
 }
 
+// Computes window_gemm in the processor's tile registers (see amx.h): gathers blocks of A and
+// multiplies each by the panel. Requires has_amx().
+inline void amx_window_gemm(bool add, int64_t m, int64_t cols, int64_t k, const Pair* a,
+                            const int64_t* rows, const int64_t* places, const Pair* panel, float* c,
+                            int64_t ldc) {
+  constexpr int64_t block_rows = 32, block_depth = 64;
+  alignas(64) Pair block[block_rows * block_depth];
+  TileRegisters tiles;
+  for (int64_t i = 0; i < m; i += block_rows)
+    for (int64_t p = 0; p < k; p += block_depth) {
+      const int64_t r = std::min(block_rows, m - i), depth = std::min(block_depth, k - p);
+      for (int64_t q = 0; q < depth; q += lanes<int64_t>)
+        gather_columns(r, std::min(lanes<int64_t>, depth - q), a, rows + i, places + p + q,
+                       block + q, block_depth);
+      tiles.multiply(add || p > 0, r, padded<float>(cols), depth, block, block_depth,
+                     panel + p * panel_cols<Pair>, panel_cols<Pair>, c + i * ldc, ldc);
+    }
+}
+
 }  // namespace detail
 
 /// Computes C (m, cols) = A B, or C += A B if `add`. Element (r, p) of A is a[rows[r] + places[p]].
@@ -119,6 +138,8 @@ template <class E>
 void window_gemm(bool add, int64_t m, int64_t cols, int64_t k, const E* a, const int64_t* rows,
                  const int64_t* places, const E* panel, detail::Sum<E>* c, int64_t ldc) {
   using namespace detail;
+  if constexpr (is_pair<E>)
+    if (has_amx()) return amx_window_gemm(add, m, cols, k, a, rows, places, panel, c, ldc);
   if (cols <= lanes<E> && add)
     window_rows<E, true, 1, gemm_rows>(m, k, a, rows, places, panel, c, ldc);
   else if (cols <= lanes<E>)

@@ -3,13 +3,15 @@
 // format of the processor's bfloat16 instructions (ProductKernel::bfloat16_panel, packed_panel,
 // tile and window).
 //
-// The baseline rounds A and B and then computes a float32 product. A bfloat16 instruction does 32
-// multiply-adds, a float32 instruction 16. On Zen 4 and 5, products take 0.49 to 0.63 of float32's
-// time, including rounding and packing. Rounding is to the nearest, ties to even. Denormal numbers
-// count as 0.
+// The baseline rounds A and B and then computes a float32 product. A bfloat16 vector instruction
+// does 32 multiply-adds, a float32 instruction 16. On Zen 4 and 5, products take 0.49 to 0.63 of
+// float32's time, including rounding and packing. On Intel's processors the vector instruction runs
+// at half the rate, but they have AMX (amx.h). Rounding is to the nearest, ties to even. Denormal
+// numbers count as 0.
 
 #include <array>
 
+#include "gradus/core/kernels/products/amx.h"
 #include "gradus/core/kernels/products/panel_gemm.h"
 #include "gradus/core/kernels/products/product.h"
 
@@ -50,10 +52,8 @@ class RoundedOperands;
 namespace detail {
 
 // Rounds rows [i, i + rows) and columns [p, p + k) of op(A) to bfloat16 and packs neighbours in a
-// row into pairs. Each row of the result has space for `pairs` pairs, a multiple of 16 and at least
-// k / 2. If A is not transposed, row r starts at to + r * pairs. If A is transposed, the rows are
-// interleaved in blocks of 8 (rounded_rows). Block b starts at to + 8 * b * pairs and contains the
-// first pair of each of its rows, then the second pair of each, and so on.
+// row into pairs. Row r of the result starts at to + r * pairs. `pairs` is a multiple of 16 and at
+// least k / 2. If A is transposed, `to` must have space for whole blocks of 16 rows.
 // Long parameter list: the position and size of a block.
 void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                 int64_t pairs, Pair* to);
@@ -70,6 +70,18 @@ void pack_pairs(const blas::Product<float>& g, int64_t p, int64_t k, int64_t j, 
 // of pairs are padded with zeros to whole vectors.
 void round_along(float factor, const float* x, int64_t stride, int64_t n, int64_t cols, Pair* to);
 void round_down(float factor, const float* x, int64_t stride, int64_t n, int64_t cols, Pair* to);
+
+// Computes C = op(A) B, or C += op(A) B if `add`, like tile_gemm, in the processor's tile registers.
+// Requires has_amx(). If TransA, the rows of A must be readable up to a multiple of 16 elements.
+// Long parameter list: as in BLAS's gemm.
+template <bool TransA>
+void amx_gemm(bool add, int64_t m, int64_t n, int64_t k, const Pair* a, int64_t lda, const Pair* b,
+              int64_t ldb, float* c, int64_t ldc);
+
+// Copies to[r * stride + q] = a[rows[r] + columns[q]] for r < m and q < n, n <= 8.
+// Long parameter list: two matrices, and where the elements of one are.
+void gather_columns(int64_t m, int64_t n, const Pair* a, const int64_t* rows,
+                    const int64_t* columns, Pair* to, int64_t stride);
 
 // Returns the dot product of two rows of n elements. Rounds x to bfloat16 first, but not y.
 float dot_rounded(int64_t n, const float* x, const float* y);
@@ -126,9 +138,6 @@ inline __m512i round_first(int64_t n, const float* x) {
   return pairs_of(load_first(n, x), load_first(n - 16, x + 16));
 }
 
-// The number of rows of op(A) in one block that round_rows writes.
-inline constexpr int64_t rounded_rows = gemm_rows;
-
 // Rounds and packs a block of op(A), as described at the declaration above. Prefetches the rows of
 // A that it reads next, because A is usually not in a near cache: products are 3 to 8% faster.
 // Long parameter list: as declared above.
@@ -144,17 +153,18 @@ inline void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, i
       }
     return;
   }
-  static_assert(rounded_rows == 8);
+  alignas(64) Pair square[16 * 16];
   for (int64_t r = 0; r < rows; r += 16)
-    for (int64_t q = 0; q < k; q += 2) {
+    for (int64_t q = 0; q < k; q += 32) {
       const float* x = g.a_at(i + r, p + q);
-      __builtin_prefetch(x + 8 * g.lda);
-      __builtin_prefetch(x + 9 * g.lda);
-      const __m512i both =
-          pairs_between(load_first(rows - r, x), load_first(q + 1 < k ? rows - r : 0, x + g.lda));
-      Pair* block = to + r * pairs + q / 2 * 8;
-      _mm512_mask_storeu_epi32(block, 0x00ff, both);
-      if (rows - r > 8) _mm512_mask_storeu_epi32(block + 8 * pairs - 8, 0xff00, both);
+      for (int64_t s = 0; s < 32; s += 2, x += 2 * g.lda) {
+        const int64_t first = q + s < k ? rows - r : 0, second = q + s + 1 < k ? rows - r : 0;
+        __builtin_prefetch(x + 8 * g.lda);
+        __builtin_prefetch(x + 9 * g.lda);
+        _mm512_store_si512(square + s * 8,
+                           pairs_between(load_first(first, x), load_first(second, x + g.lda)));
+      }
+      transpose_square<Pair>(16, 1, square, 16, to + r * pairs + q / 2, pairs);
     }
 }
 
@@ -212,6 +222,36 @@ inline void round_down(float factor, const float* x, int64_t stride, int64_t n, 
   }
 }
 
+// Long parameter list: as declared above.
+template <bool TransA>
+void amx_gemm(bool add, int64_t m, int64_t n, int64_t k, const Pair* a, int64_t lda, const Pair* b,
+              int64_t ldb, float* c, int64_t ldc) {
+  TileRegisters tiles;
+  if (!TransA) return tiles.multiply(add, m, n, k, a, lda, b, ldb, c, ldc);
+  constexpr int64_t rows = 32, depth = 64;
+  alignas(64) Pair block[rows * depth];
+  for (int64_t i = 0; i < m; i += rows)
+    for (int64_t p = 0; p < k; p += depth) {
+      const int64_t r = std::min(rows, m - i), d = std::min(depth, k - p);
+      for (int64_t s = 0; s < r; s += 16)
+        for (int64_t q = 0; q < d; q += 16)
+          transpose_square<Pair>(d - q, 1, a + (p + q) * lda + i + s, lda, block + s * depth + q,
+                                 depth);
+      tiles.multiply(add || p > 0, r, n, d, block, depth, b + p * ldb, ldb, c + i * ldc, ldc);
+    }
+}
+
+// Long parameter list: as declared above.
+inline void gather_columns(int64_t m, int64_t n, const Pair* a, const int64_t* rows,
+                           const int64_t* columns, Pair* to, int64_t stride) {
+  const auto lanes = static_cast<__mmask8>(first_lanes(n));
+  const __m512i at = _mm512_maskz_loadu_epi64(lanes, columns);
+  for (int64_t r = 0; r < m; ++r)
+    _mm256_mask_storeu_epi32(
+        to + r * stride, lanes,
+        _mm512_mask_i64gather_epi32(__m256i{}, lanes, at, a + rows[r], sizeof(Pair)));
+}
+
 inline float dot_rounded(int64_t n, const float* x, const float* y) {
   __m512 sum{};
   for (int64_t i = 0; i < n; i += 16) {
@@ -230,7 +270,9 @@ class RoundedOperands {
   static constexpr int64_t rows_per_element = 2;
   explicit RoundedOperands(const blas::Product<float>& g, int64_t rows, int64_t step)
       : g_(g), stride_(step / 2), rounded_(ceil_div(rows, int64_t{16}) * 16 * stride_) {}
-  static int64_t block_rows(const blas::Product<float>&) { return gemm_rows; }
+  static int64_t block_rows(const blas::Product<float>&) {
+    return has_amx() ? most_rows : gemm_rows;
+  }
   void take_rows(int64_t i, int64_t rows, int64_t p, int64_t k) {
     if (i == i_ && p == p_) return;
     i_ = i, p_ = p;
@@ -242,13 +284,26 @@ class RoundedOperands {
     detail::pack_pairs(g_, p, k, j, cols, to);
     return 0;
   }
-  const Pair* a_at(int64_t i, int64_t) const { return rounded_.data() + (i - i_) * stride_; }
-  int64_t lda() const { return g_.trans_a ? detail::rounded_rows : stride_; }
+  // Long parameter list: as in PlainOperands.
+  void multiply(bool add, int64_t i, int64_t rows, int64_t, int64_t k, int64_t j,
+                const Pair* panel) {
+    const Pair* const a = rounded_.data() + (i - i_) * stride_;
+    const int64_t cols = std::min(panel_cols<Pair>, g_.n - j), whole = padded<float>(cols);
+    detail::with_padding<Pair, most_rows>(
+        add, rows, cols, g_.c + i * g_.ldc + j, g_.ldc, [&](float* c, int64_t ldc) {
+          if (has_amx()) return tiles_.multiply(add, rows, whole, k, a, stride_, panel, 32, c, ldc);
+          const auto block =
+              whole == 16 ? detail::panel_block<Pair, 1> : detail::panel_block<Pair, 2>;
+          block(false, add, rows, k, a, stride_, panel, c, ldc);
+        });
+  }
 
  private:
+  static constexpr int64_t most_rows = 64;  // that `multiply` computes at a time
   const blas::Product<float>& g_;
   int64_t stride_, i_ = -1, p_ = -1;
   Scratch<Pair> rounded_;
+  TileRegisters tiles_;
 };
 
 }  // namespace gradus::kernel

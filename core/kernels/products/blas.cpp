@@ -308,10 +308,10 @@ template void gemm_serial<double>(Product<double>);
 
 std::string describe() {
   const ProductKernel choice = choose_product({.m = 64, .n = 64, .k = 64}, float32);
-  return setup().description +
-         (choice == ProductKernel::panel ? "; float32 products by a kernel of our own" : "") +
-         (kernel::bfloat16_products ? "; bfloat16 products"
-                                    : "; no bfloat16 products: float32 in their place");
+  std::string text = setup().description;
+  if (choice == ProductKernel::panel) text += "; float32 products by a kernel of our own";
+  if (!kernel::bfloat16_products) return text + "; no bfloat16 products: float32 in their place";
+  return text + (kernel::has_amx() ? "; bfloat16 products by AMX" : "; bfloat16 products");
 }
 
 }  // namespace gradus::blas

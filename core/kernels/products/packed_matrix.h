@@ -70,6 +70,13 @@ class PackedMatrix {
   void multiply_panels(int64_t m, int64_t k, const Element* a, int64_t lda, const Element* panels,
                        bool add, T* c, int64_t ldc) const {
     const int64_t rows = is_pair<Element> ? pair_rows() : k;
+    if constexpr (is_pair<Element>)
+      if (has_amx()) {
+        TileRegisters tiles;
+        for (int64_t j = 0; j < n_; j += width)
+          tiles.multiply(add, m, width, k, a, lda, panels + j * rows, width, c + j, ldc);
+        return;
+      }
     const int64_t steps = ceil_div(k, detail::k_step), step = (k - 1) / steps + 1;
     for (int64_t j = 0; j < n_; j += width)
       for (int64_t p = 0; p < k; p += step)

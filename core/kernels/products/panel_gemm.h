@@ -47,9 +47,9 @@ inline constexpr int64_t far_bytes = near_bytes / 2;
 // line before the next block reads the rest of it. A taller block reads more of each line, which is
 // 8 to 15% faster with 512-bit vectors.
 inline constexpr int64_t tall_rows = gemm_rows == 8 ? 12 : gemm_rows;
-// The maximum number of rows of a tile that panel_gemm passes to its argument `done`.
+// The maximum number of rows of a tile that panel_gemm passes to its argument `done`, rounded up to
+// whole blocks of C.
 inline constexpr int64_t strip_rows = 48;
-static_assert(strip_rows % gemm_rows == 0 && strip_rows % tall_rows == 0);
 
 // Packs rows [p, p + k) and columns [j, j + cols) of op(B) into rows of panel_cols elements, padded
 // with zeros.
@@ -140,18 +140,19 @@ template <class T>
     gemm_block<T, false, false, gemm_rows, 2>(k, a, lda, b, ldb, c, ldc, pack);
 }
 
-// Like panel_block, for a last panel that is not full: only its first `cols` columns belong to C,
-// the others are padding. Accesses no memory after these columns of C. rows <= tall_rows.
-template <class T>
-void narrow_block(bool trans_a, bool add, int64_t rows, int64_t cols, int64_t k, const T* a,
-                  int64_t lda, const T* panel, Sum<T>* c, int64_t ldc) {
+// Calls multiply(block, stride) to compute the first `cols` columns of a block of C whose columns
+// from `cols` to panel_cols are padding. multiply writes whole rows, so it gets a copy of C if there
+// is padding. rows <= MaxRows.
+template <class T, int64_t MaxRows, class Multiply>
+void with_padding(bool add, int64_t rows, int64_t cols, Sum<T>* c, int64_t ldc,
+                  const Multiply& multiply) {
   constexpr int64_t width = panel_cols<T>;
-  Sum<T> block[tall_rows * width];
+  if (cols == width) return multiply(c, ldc);
+  Sum<T> block[MaxRows * width];
   for (int64_t r = 0; add && r < rows; ++r)
     std::fill(std::copy_n(c + r * ldc, cols, block + r * width), block + (r + 1) * width,
               Sum<T>{0});
-  const auto multiply = cols <= lanes<T> ? panel_block<T, 1> : panel_block<T, 2>;
-  multiply(trans_a, add, rows, k, a, lda, panel, block, width);
+  multiply(block, width);
   for (int64_t r = 0; r < rows; ++r) std::copy_n(block + r * width, cols, c + r * ldc);
 }
 
@@ -183,14 +184,23 @@ class PlainOperands {
       detail::pack_panel(g_, p, k, j, cols, to);
       return 0;
     }
-    detail::pack_and_multiply(g_.trans_a, add, k, a_at(i, p), g_.lda, g_.b_at(p, j), g_.ldb, to,
+    detail::pack_and_multiply(g_.trans_a, add, k, g_.a_at(i, p), g_.lda, g_.b_at(p, j), g_.ldb, to,
                               g_.c + i * g_.ldc + j, g_.ldc);
     return gemm_rows;
   }
-  /// Returns the address of the element in row i and column p of op(A). The element must be in the
-  /// block that was last passed to take_rows().
-  const T* a_at(int64_t i, int64_t p) const { return g_.a_at(i, p); }
-  int64_t lda() const { return g_.lda; }
+  /// Computes rows [i, i + rows) of C and the columns that begin with j, for columns [p, p + k) of
+  /// op(A) and a packed panel. k counts elements of the panel. If `add`, adds the product to C. The
+  /// rows and columns of op(A) must be in the block that was last passed to take_rows().
+  // Long parameter list: the positions of a block.
+  void multiply(bool add, int64_t i, int64_t rows, int64_t p, int64_t k, int64_t j,
+                const T* panel) const {
+    const int64_t cols = std::min(panel_cols<T>, g_.n - j);
+    const auto block = cols <= lanes<T> ? detail::panel_block<T, 1> : detail::panel_block<T, 2>;
+    detail::with_padding<T, detail::tall_rows>(
+        add, rows, cols, g_.c + i * g_.ldc + j, g_.ldc, [&](T* c, int64_t ldc) {
+          block(g_.trans_a, add, rows, k, g_.a_at(i, p), g_.lda, panel, c, ldc);
+        });
+  }
 
  private:
   const Product<T>& g_;
@@ -210,7 +220,7 @@ void panel_gemm(const Product<T>& g, Done&& done) {
   const bool far = g.n * g.k * static_cast<int64_t>(sizeof(T)) > far_bytes;
   const int64_t panel_lines = step * width * static_cast<int64_t>(sizeof(T)) / 64;
   const Scratch<Element> panel(step / per * width);
-  const int64_t block = Operands::block_rows(g);
+  const int64_t block = Operands::block_rows(g), strip = ceil_div(strip_rows, block) * block;
   const int64_t row_step =
       near_bytes / static_cast<int64_t>(sizeof(Element)) / (step / per) / block * block;
   Operands operands(g, std::min(row_step, g.m), step);
@@ -234,16 +244,9 @@ void panel_gemm(const Product<T>& g, Done&& done) {
           for (int64_t i = first + packed; i < i1; i += block) {
             const int64_t rows = std::min(block, i1 - i), end = i + rows;
             if (far) next.next(lines);
-            T* c = g.c + i * g.ldc + j;
-            const Element* a = operands.a_at(i, p);
-            if (cols == width)
-              panel_block<Element, 2>(g.trans_a, add, rows, elements, a, operands.lda(),
-                                      panel.data(), c, g.ldc);
-            else
-              narrow_block<Element>(g.trans_a, add, rows, cols, elements, a, operands.lda(),
-                                    panel.data(), c, g.ldc);
-            if (last && (end == i1 || (end - i0) % strip_rows == 0)) {
-              const int64_t begin = i0 + (end - 1 - i0) / strip_rows * strip_rows;
+            operands.multiply(add, i, rows, p, elements, j, panel.data());
+            if (last && (end == i1 || (end - i0) % strip == 0)) {
+              const int64_t begin = i0 + (end - 1 - i0) / strip * strip;
               done(Tile{begin, end - begin, j, cols});
             }
           }

@@ -28,7 +28,8 @@
 //                                Bfloat16Products if the build has bfloat16_products: 0.49 to
 //                                0.63 of panel's time. packed_panel, tile and window round their
 //                                operands in this mode too: attention takes 0.63 to 0.87 of the
-//                                time, a 3 x 3 convolution 0.56.
+//                                time, a 3 x 3 convolution 0.56. If the processor has AMX, all
+//                                four multiply in its tile registers, see amx.h.
 //
 // packed_panel  packed_matrix.h  One matrix B times many A, for example a recurrent weight.
 //                                Baseline: a matmul per step, which packs the weight each time. Two
