@@ -55,8 +55,8 @@ class SourceRows {
   /// `op`. `op` is not copied and must outlive this object.
   SourceRows(const char* op, int64_t sources, int64_t beams);
   int64_t size() const { return std::ssize(source_); }
-  /// Returns an int64 tensor (size()) with the index of each row's source. If x has one row per
-  /// source, index_select(x, 0, index()) has one row per row of the Decoder.
+  /// Returns the index of each row's source: (size()), int64. If x has one element per source,
+  /// index_select(x, 0, index()) has the element of each row's source.
   Tensor index() const;
   /// Throws Error if gradients are being recorded. Also throws Error unless `ids` is (size(), T)
   /// int64 with 1 <= T <= room.

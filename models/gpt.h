@@ -148,9 +148,9 @@ class GPTDecoder : public Decoder {
   /// Returns, for each row, the number of tokens that it has read. Throws Error if this decoder was
   /// moved from.
   const std::vector<int64_t>& lengths() const;
-  /// Appends a copy of the only row of `other`. Throws Error if `other` decodes another model, was
-  /// constructed for more than one row, or has no row any more. Also throws Error if this decoder
-  /// already has as many rows as at construction, or if either decoder was moved from.
+  /// Appends a copy of the row of `other`. Throws Error unless `other` is a decoder of the same
+  /// model, was constructed for one row and still has it. Also throws Error if this decoder is full
+  /// (it holds at most as many rows as at construction) or if either decoder was moved from.
   void add_row(const GPTDecoder& other);
   /// Removes a row. The last row moves to its index. Throws Error if there is no such row.
   void remove_row(int64_t row);

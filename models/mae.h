@@ -59,9 +59,10 @@ struct MAE : nn::Module {
   /// `step` and the image's id. `ids` (batch) int64 holds the images' ids; by default, they are 0,
   /// 1, 2, and so on.
   Tensor order(int64_t batch, uint64_t seed, int64_t step, const Tensor& ids = {}) const;
-  /// Hides the last config.hidden() patches of each row of `order`, and reconstructs the images (B,
-  /// channels, image, image) from the visible patches. Throws Error if a tensor has another shape,
-  /// if the batch is empty, or if a row of `order` is not a permutation of the patches.
+  /// Reconstructs the images (B, channels, image, image) from their visible patches. Each row of
+  /// `order` (B, patches), int64, lists the patches of an image; the last config.hidden() of them
+  /// are hidden. Throws Error if a tensor has another shape, if the batch is empty, or if a row of
+  /// `order` is not a permutation of the patches.
   MAEResult operator()(const Tensor& images, const Tensor& order) const;
 
   /// Returns the images with the value `fill` in all hidden patches. `hidden` is MAEResult::hidden.

@@ -144,8 +144,8 @@ int64_t panels_of(int64_t columns) {
 }
 
 /// Packs filters into panels for window_gemm. at(c, tap, j) must return the weight of filter j for
-/// channel c at position `tap`. A panel has one row per channel and tap or, if E is a Pair, one row
-/// per two channels and tap.
+/// channel c at position `tap`. A column of a panel holds one filter. A row holds one tap of one
+/// channel or, if E is Pair, one tap of two neighbouring channels.
 template <class E, class At>
 void pack_filters(int64_t channels, int64_t taps, int64_t filters, E* to, At at) {
   constexpr int64_t width = panel_cols<E>;

@@ -232,9 +232,9 @@ void recurrent_forward(const Sequences& q, const PackedMatrix<T>* weight,
 }
 
 /// Runs the backward pass of recurrent_forward. `weight` is W (G, hidden), where G = Cell::gates *
-/// hidden. It must be null if it was null in the forward pass. a.dh0 then lacks the part that flows
-/// through the weight and is meaningful only for Gru. Padding in a.dx, a.dz and a.h_before is left
-/// unchanged.
+/// hidden, or null if the forward pass had none. If it is null, a.dh0 is meaningful only for Gru
+/// and lacks the gradient that flows through the weight. Padding in a.dx, a.dz and a.h_before is
+/// left unchanged.
 template <class Cell, class T>
 void recurrent_backward(const Sequences& q, const PackedMatrix<T>* weight,
                         const RecurrentBackward<T>& a) {

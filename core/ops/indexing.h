@@ -50,10 +50,10 @@ Tensor nonzero(const Tensor& x);
 /// i of the result is instead the sum of the weights where x is i, in the weights' dtype. Gradients
 /// flow to the weights. Throws Error for negative elements of x.
 Tensor bincount(const Tensor& x, const Tensor& weights = {}, int64_t minlength = 0);
-/// Draws n >= 1 indices for each row of probs (..., k), with probabilities proportional to the
-/// row's elements (its weights): (..., n), int64. Throws Error for negative, NaN or infinite
-/// weights and for a row whose sum is 0 or infinite. Without replacement, also throws if n exceeds
-/// the number of non-zero weights in a row.
+/// Draws n >= 1 indices from each row of weights: probs (..., k) -> (..., n), int64. An index's
+/// probability is proportional to its weight. Throws Error for negative, NaN or infinite weights
+/// and for a row whose sum is 0 or infinite. Without replacement, also throws if n exceeds the
+/// number of non-zero weights in a row.
 Tensor multinomial(const Tensor& probs, int64_t n, bool replacement = false);
 
 }  // namespace gradus

@@ -14,8 +14,8 @@
 
 namespace gradus::internal {
 
-/// A scope object: while it exists, it collects the ops that its thread records in the graph. If
-/// several Recordings exist, each op is added to all of them.
+/// A scope object: while it exists, it collects each op that its thread adds to the graph. If the
+/// thread has several Recordings, each collects the op.
 class Recording {
  public:
   struct Op {

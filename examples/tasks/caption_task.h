@@ -36,9 +36,9 @@ class CaptionTask : public ImageTask {
   /// skipped. An incomplete last batch is dropped, unless it is the only batch.
   std::vector<Tensor> all_different(Split part, int64_t count) const;
 
-  /// Returns `config` with `vocab` set to the tokenizer's vocabulary size. Throws Error if a
-  /// caption, with [START] and [END], has more than config.context + unread tokens. `unread` must
-  /// be 1 if the model does not read [END], else 0.
+  /// Returns `config` with `vocab` set to the tokenizer's vocabulary size. `unread` is 1 if the
+  /// model does not read [END], else 0. Throws Error if a caption, with [START] and [END], has more
+  /// than `config.context + unread` tokens.
   template <class Config>
   Config with_words(Config config, int64_t unread = 0) const {
     config.vocab = tokenizer_->vocab_size();

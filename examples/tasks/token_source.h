@@ -17,9 +17,9 @@ class TokenSource {
   /// Returns a line for the log, "text   FILE: ...", with the name and sizes of the data.
   virtual std::string opening() const = 0;
 
-  /// Returns batch number `index` of step `step`: `batch` random rows of a split. The same
-  /// arguments give the same batch. If no row contains several examples, the `positions` of the
-  /// batch may be undefined (see GPT::operator()).
+  /// Returns `batch` random rows of a split. The choice depends only on the arguments. If a
+  /// training step uses several batches, `index` tells them apart. The result's `positions` may be
+  /// undefined if no row contains several examples (see GPT::operator()).
   virtual models::PackedBatch random_batch(models::Split split, int64_t batch, uint64_t seed,
                                            int64_t step, int64_t index) const = 0;
   virtual int64_t validation_batches() const = 0;  ///< number of batches in the validation split

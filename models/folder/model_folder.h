@@ -38,8 +38,8 @@ std::string tokenizer_path(const std::string& dir);
 /// updates.
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const nn::Module& model);
-/// Writes the weights in `state`, a model's state dict, and the configuration of a model of the
-/// given kind to the folder `dir`. Creates the folder if needed.
+/// Writes a model to the folder `dir`: its kind, its configuration and its state dict, `state`.
+/// Creates the folder if needed.
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,
                       const NamedTensors& state);
 /// Writes only the configuration of a model of the given kind to the folder `dir`, without weights.

@@ -36,8 +36,8 @@ constexpr int64_t elements_of(int64_t n) {
   return ceil_div(n, scalars<E>);
 }
 
-/// Calls f(TypeTag<E>) with the element type E of operands that have scalars of type T: Pair if
-/// `rounded` and this build can round T to bfloat16, else T.
+/// Calls f(TypeTag<Pair>{}) if `rounded` and this build can round T to bfloat16, else
+/// f(TypeTag<T>{}). The type is the element type of a product's operands.
 template <class T, class F>
 void with_elements(bool rounded, F&& f) {
   if constexpr (can_round<T>)

@@ -24,10 +24,10 @@ struct LayerNames {
 /// Returns nullopt if Hugging Face's format cannot express the model.
 std::optional<LayerNames> layer_names(const std::string& kind, const Fields& fields);
 
-/// Converts updates of our layers to updates of Hugging Face's layers, and returns these under
-/// Hugging Face's names. If one of our layers (such as attn.qkv) corresponds to several of Hugging
-/// Face's, each of those gets an update with the same A and with its own rows of B. The rows are in
-/// Hugging Face's order. Throws Error if Hugging Face's model lacks the layer of an update.
+/// Converts updates of our layers to updates of Hugging Face's layers, under Hugging Face's names.
+/// If one of our layers (such as attn.qkv) corresponds to several of Hugging Face's, each of those
+/// gets the same A and its own rows of B. For rotary queries and keys, B's rows are put in Hugging
+/// Face's order. Throws Error if Hugging Face's model lacks the layer of an update.
 NamedUpdates split_updates(const LayerNames& names, const NamedUpdates& ours);
 
 /// Converts the updates in `read`, from Hugging Face's layers to ours: the inverse of
