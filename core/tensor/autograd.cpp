@@ -56,10 +56,9 @@ void Recorder::record(const char* name, const std::vector<Tensor>& outputs,
   for (size_t i = 0; i < outputs.size(); ++i)
     check(!outputs[i].requires_grad(), name, ": record: output ", i, " is part of a graph already");
   if (core::modes().anomaly && !saves.allows_infinite) check_outputs(name, outputs, inputs);
-  static std::atomic<uint64_t> counter{0};
   const std::shared_ptr<Node> node(new Node, &Node::destroy);
   node->name_ = name;
-  node->number_ = counter.fetch_add(1, std::memory_order_relaxed);
+  node->number_ = Recording::next_number();
   node->rule_ = std::move(rule);
   node->composed_ = std::move(composed);
   node->edges_.resize(inputs.size());
@@ -126,6 +125,7 @@ Tensor Tensor::requires_grad_(bool on) const {
   check(is_leaf(), "requires_grad_: the tensor was computed by ",
         is_leaf() ? "" : impl().node->name(), "; expected a leaf");
   check(!on || is_floating(dtype()), "requires_grad_: expected float32 or float64, got ", dtype());
+  if (on && !requires_grad()) impl().number = Recording::leaf_number();
   impl().requires_grad = on;
   return *this;
 }

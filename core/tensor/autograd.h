@@ -40,6 +40,7 @@ struct TensorImpl {
   int64_t offset = 0;                ///< position of the first element in the storage, in elements
   Dtype dtype = Dtype::float32;      ///< type of the elements
   Tensor scales;                     ///< for int8: a bfloat16 scale per 32 elements of each row
+  uint64_t number = 0;               ///< for a leaf made inside recompute(): see Node::number()
   bool requires_grad = false;        ///< whether a leaf requires grad; a non-leaf always does
   int output_index = 0;              ///< which output of the node's op this tensor is
   std::shared_ptr<Node> node;        ///< the recorded op that computed this tensor, or null

@@ -30,6 +30,9 @@ std::vector<Tensor> recompute_function(
 /// in place since the first call. A layer that updates its own state must check recomputing(), so
 /// as not to update it twice.
 ///
+/// If f makes leaves with requires_grad_(), backward gives their gradients to the leaves of the
+/// first call.
+///
 /// f should return every tensor that the loss depends on, for example a penalty as a second output.
 /// If the first call stores such a tensor outside f and the second call does not, backward throws
 /// Error.

@@ -9,13 +9,12 @@ namespace gradus {
 
 void Recording::list(const std::shared_ptr<Node>& node, const std::vector<Tensor>& inputs,
                      const std::vector<Tensor>& outputs) {
-  if (ops.empty()) first_ = node->number();
   Op& op = ops.emplace_back(Op{node, {}});
   for (const Tensor& y : outputs) op.outputs.push_back(y.impl_ptr());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined()) continue;
     const TensorImpl& x = inputs[i].impl();
-    if (!x.node || x.node->number() < first_)
+    if ((x.node ? x.node->number() : x.number) < first_)
       outside.push_back({node->name(), i, x.shape, x.storage, x.storage->version});
   }
 }
@@ -110,9 +109,10 @@ Segment::Counterparts Segment::match(const Nodes& fresh) const {
       const Edge &from = a.edges_[j], &now = b.edges_[j];
       const auto found = old_of.find(now.node.get());
       const Node* const node = found == old_of.end() ? now.node.get() : found->second.get();
-      // A leaf may have been frozen since, or the reverse.
+      // A leaf may have been frozen since, or the reverse. Each run makes its own leaves.
       check(node == from.node.get() && now.index == from.index &&
-                (!now.leaf || !from.leaf || now.leaf == from.leaf),
+                (!now.leaf || !from.leaf || now.leaf == from.leaf ||
+                 (now.leaf->number && from.leaf->number)),
             other, "input ", j, " of op ", i, ", ", a.name_, ", is another tensor");
     }
     check(a.freed_ == b.freed_, other, "op ", i, ", ", a.name_,
@@ -141,6 +141,9 @@ void Segment::adopt(const Recording& second, const Nodes& fresh, const Counterpa
     old->rule_ = std::move(node->rule_);
     old->composed_ = std::move(node->composed_);
     old->saved_inputs_ = std::move(node->saved_inputs_);
+    for (size_t i = 0; i < old->saved_inputs_.size(); ++i)  // the first run's leaves
+      if (auto& x = old->saved_inputs_[i].tensor; x.defined() && old->edges_[i].leaf)
+        x = Tensor(old->edges_[i].leaf);
     old->saved_outputs_ = std::move(node->saved_outputs_);
     old->segment_ = std::move(node->segment_);
     for (size_t i = 0; i < old->outputs_.size(); ++i)

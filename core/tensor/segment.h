@@ -6,6 +6,7 @@
 // new graph. Hooks, grad() and gradients of gradients therefore see a single graph, as they do
 // without recompute().
 
+#include <atomic>
 #include <unordered_map>
 
 #include "gradus/core/internal.h"
@@ -14,8 +15,8 @@
 
 namespace gradus::internal {
 
-/// A scope object: while it exists, it collects each op that its thread adds to the graph. If the
-/// thread has several Recordings, each collects the op.
+/// A scope object for one run of a function: while it exists, it collects each op that its thread
+/// adds to the graph. If the thread has several Recordings, each collects the op.
 class Recording {
  public:
   struct Op {
@@ -39,6 +40,10 @@ class Recording {
                   const std::vector<Tensor>& outputs) {
     for (Recording* r = current_; r; r = r->outer_) r->list(node, inputs, outputs);
   }
+  /// Returns a number that is larger than all before, for Node::number().
+  static uint64_t next_number() { return ++last_number_; }
+  /// Returns TensorImpl::number for a leaf that is made now.
+  static uint64_t leaf_number() { return current_ ? next_number() : 0; }
   std::vector<Op> ops;
   std::vector<Outside> outside;
 
@@ -46,8 +51,9 @@ class Recording {
   void list(const std::shared_ptr<Node>& node, const std::vector<Tensor>& inputs,
             const std::vector<Tensor>& outputs);
   static inline thread_local constinit Recording* current_ = nullptr;
+  static inline std::atomic<uint64_t> last_number_ = 0;
   Recording* const outer_;
-  uint64_t first_ = 0;  // Node::number() of the first collected op
+  const uint64_t first_ = next_number();  // what the run makes has larger numbers
 };
 
 /// One call of recompute(): the function, its inputs and the nodes of its first run.

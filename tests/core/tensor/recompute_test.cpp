@@ -205,6 +205,57 @@ TEST_CASE("recompute: hooks and retained gradients, of leaves and inside", "[rec
   CHECK(results[0] == results[1]);
 }
 
+TEST_CASE("recompute: leaves made by the function", "[recompute]") {
+  for (const bool nested : both) {
+    std::vector<std::vector<Values>> results;
+    for (const bool recomputed : both) {
+      const Tensor x = leaf({1, 2});
+      Tensor made, made_within;  // those of the first run
+      const Tensor y = apply(
+          recomputed,
+          [&](const Tensor& in) {
+            const Tensor z = tensor({3, 4}, float64).requires_grad_();
+            const Tensor u = in.detach().requires_grad_();
+            if (!recomputing()) made = z;
+            const Function within = [&, z](const Tensor& h) {
+              const Tensor v = full({2}, 0.5, float64).requires_grad_();
+              if (!recomputing()) made_within = v;
+              return exp(h * z * v);
+            };
+            const Tensor g = grad({sum(u * u * z)}, {u}, {.create_graph = true})[0];
+            return apply(recomputed && nested, within, in * z) * g;
+          },
+          x);
+      std::vector<Values> given;
+      const std::vector<Tensor> leaves{x, made, made_within};
+      const auto first = grad({sum(y)}, leaves, {.create_graph = true});
+      const auto second =
+          grad({sum(first[0] * first[1]) + sum(first[2])}, leaves, {.create_graph = true});
+      for (const auto& all : {first, second})
+        for (const Tensor& g : all) given.push_back(values(g));
+      sum(y).backward();
+      for (const Tensor& t : leaves) given.push_back(values(t.grad()));
+      results.push_back(given);
+    }
+    CHECK(results[0] == results[1]);
+  }
+  const Tensor x = leaf({2});  // a leaf that f changes in place, as an optimiser does
+  const Tensor y = recompute(
+      [](const Tensor& in) {
+        const Tensor z = full({1}, 1, float64).requires_grad_();
+        for (int step = 0; step < 3; ++step) {
+          z.set_grad({});
+          sum(z * z).backward();
+          const NoGrad no_grad;
+          z.add_(z.grad(), -0.25);  // halves z
+        }
+        return exp(in * z);
+      },
+      x);
+  y.backward();
+  CHECK(x.grad().item() == Approx(0.125 * std::exp(0.25)));
+}
+
 TEST_CASE("recompute: a gradient retained in both calls", "[recompute]") {
   for (const bool returned : both) {
     std::vector<Values> results;
