@@ -1,7 +1,5 @@
 #include "gradus/core/tensor/autograd.h"
 
-#include <atomic>
-
 #include "gradus/core/internal.h"
 #include "gradus/core/tensor/engine.h"
 #include "gradus/core/tensor/segment.h"
@@ -163,15 +161,16 @@ bool captures(const HookFunction& hook, const std::shared_ptr<TensorImpl>& tenso
 }  // namespace
 
 int64_t Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
-  static std::atomic<int64_t> counter{0};
   check(requires_grad(), "register_hook: the tensor does not require grad");
   check(static_cast<bool>(hook), "register_hook: the hook is empty");
   check(!captures(hook, impl_),
         "register_hook: the hook holds the tensor it is registered on, so neither would ever be "
         "freed; use the hook's argument, or capture detach()");
+  const auto id = static_cast<int64_t>(Recording::next_number());
+  if (Recording::repeats_outside(edge_of(*this))) return id;  // the first run's hook is there
   auto& hooks = impl().node ? impl().node->output(impl().output_index).hooks : impl().hooks;
-  hooks.push_back({++counter, std::make_shared<HookFunction>(std::move(hook))});
-  return hooks.back().id;
+  hooks.push_back({id, std::make_shared<HookFunction>(std::move(hook))});
+  return id;
 }
 
 void Tensor::remove_hook(int64_t id) const {

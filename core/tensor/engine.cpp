@@ -63,7 +63,8 @@ Engine::Engine(bool create_graph, bool retain_graph)
 
 bool Engine::needs(const Edge& edge) const {
   // A leaf may have been frozen since the forward pass.
-  if (!pruned_) return edge && (!edge.leaf || edge.leaf->requires_grad);
+  if (!pruned_)
+    return edge && (!edge.leaf || edge.leaf->requires_grad) && !Recording::repeats_outside(edge);
   if (edge.leaf) return targets_.contains(edge.leaf.get());
   return edge.node && (targets_.contains(edge.node.get()) || needed_.contains(edge.node.get()));
 }
@@ -257,7 +258,7 @@ void Engine::seed(const char* op, const Tensor& output, Tensor gradient) {
   }
   check_tensor(op, "an output gradient", gradient, output.dtype(), output.shape());
   const GradMode mode(create_graph_);
-  add(edge_of(output), std::move(gradient));
+  if (const Edge edge = edge_of(output); pruned_ || needs(edge)) add(edge, std::move(gradient));
 }
 
 Tensor Engine::result(const Tensor& input) {

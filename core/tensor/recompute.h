@@ -30,8 +30,10 @@ std::vector<Tensor> recompute_function(
 /// in place since the first call. A layer that updates its own state must check recomputing(), so
 /// as not to update it twice.
 ///
-/// If f makes leaves with requires_grad_(), backward gives their gradients to the leaves of the
-/// first call.
+/// In the second call, backward() adds nothing to the .grad of tensors that were made outside this
+/// call of f, and register_hook() on such a tensor only returns an unused id: the first call has
+/// done it. If f makes leaves with requires_grad_(), backward gives their gradients to the leaves
+/// of the first call.
 ///
 /// f should return every tensor that the loss depends on, for example a penalty as a second output.
 /// If the first call stores such a tensor outside f and the second call does not, backward throws

@@ -61,7 +61,7 @@ std::vector<Tensor> Segment::run() {
 
 void Segment::restore() {
   check_unchanged();
-  const Recording second;
+  const Recording second(true);
   const std::vector<Tensor> outputs = run_again();
   const Nodes fresh = alive(second);
   adopt(second, fresh, match(fresh));

@@ -31,7 +31,8 @@ class Recording {
     std::weak_ptr<Storage> storage;
     uint64_t version;
   };
-  Recording() : outer_(std::exchange(current_, this)) {}
+  explicit Recording(bool repeats = false)
+      : repeats_(repeats), outer_(std::exchange(current_, this)) {}
   ~Recording() { current_ = outer_; }
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
@@ -40,7 +41,15 @@ class Recording {
                   const std::vector<Tensor>& outputs) {
     for (Recording* r = current_; r; r = r->outer_) r->list(node, inputs, outputs);
   }
-  /// Returns a number that is larger than all before, for Node::number().
+  /// Returns whether a function is run again and `edge`, which is not empty, leads to a tensor that
+  /// this run did not make: the first run has changed its hooks and .grad already.
+  static bool repeats_outside(const Edge& edge) {
+    const uint64_t number = edge.leaf ? edge.leaf->number : edge.node->number();
+    for (const Recording* r = current_; r; r = r->outer_)
+      if (r->repeats_ && number < r->first_) return true;
+    return false;
+  }
+  /// Returns a number that is larger than all before, for Node::number() and for ids of hooks.
   static uint64_t next_number() { return ++last_number_; }
   /// Returns TensorImpl::number for a leaf that is made now.
   static uint64_t leaf_number() { return current_ ? next_number() : 0; }
@@ -52,6 +61,7 @@ class Recording {
             const std::vector<Tensor>& outputs);
   static inline thread_local constinit Recording* current_ = nullptr;
   static inline std::atomic<uint64_t> last_number_ = 0;
+  const bool repeats_;  // the function has run before
   Recording* const outer_;
   const uint64_t first_ = next_number();  // what the run makes has larger numbers
 };

@@ -205,6 +205,80 @@ TEST_CASE("recompute: hooks and retained gradients, of leaves and inside", "[rec
   CHECK(results[0] == results[1]);
 }
 
+TEST_CASE("recompute: a hook that f registers on a tensor from outside runs once", "[recompute]") {
+  for (const bool nested : both) {
+    std::vector<std::vector<Values>> results;
+    for (const bool recomputed : both) {
+      const Tensor x = leaf({1, 2}), w = leaf({3, 4}), inside = x * w;
+      std::vector<Values> seen;
+      auto hook = [&](const Tensor& g) {
+        seen.push_back(values(g));
+        return g * 10.0;
+      };
+      const Function f = [&](const Tensor& in) {
+        in.register_hook(hook);
+        w.register_hook(hook);
+        const int64_t removed = x.register_hook(hook);
+        x.remove_hook(removed);
+        return exp(in * w);
+      };
+      const Tensor y = apply(
+          recomputed,
+          [&](const Tensor& in) {
+            const Tensor h = tanh(in);
+            return nested ? apply(
+                                recomputed,
+                                [&, h](const Tensor& z) {
+                                  h.register_hook(hook);
+                                  return f(z);
+                                },
+                                in) *
+                                h
+                          : f(in);
+          },
+          inside);
+      sum(y).backward();
+      seen.insert(seen.end(), {values(x.grad()), values(w.grad())});
+      CHECK(seen.size() == (nested ? 5 : 4));
+      results.push_back(seen);
+    }
+    CHECK(results[0] == results[1]);
+  }
+}
+
+TEST_CASE("recompute: backward() inside f adds to gradients outside once", "[recompute]") {
+  for (const bool create_graph : both) {
+    std::vector<std::vector<Values>> results;
+    for (const bool recomputed : both) {
+      const Tensor x = leaf({1, 2}), w = leaf({3, 4}), inside = x * w, outside = sum(w * w);
+      int hooks = 0;
+      inside.retain_grad().register_hook([&](const Tensor&) {
+        ++hooks;
+        return Tensor();
+      });
+      const Tensor y = apply(
+          recomputed,
+          [&](const Tensor& in) {
+            const Tensor z = full({2}, 0.5, float64).requires_grad_();
+            sum(in * w * z).backward({}, true);
+            outside.backward({}, true);
+            w.backward(full({2}, 7, float64));
+            return in * w * z.grad();  // of the tensors made inside, both runs need it
+          },
+          inside);
+      results.push_back({values(w.grad())});
+      if (create_graph)
+        for (const Tensor& g : grad({sum(y)}, {x, w}, {.create_graph = true}))
+          results.back().push_back(values(g));
+      else
+        sum(y).backward();
+      for (const Tensor& t : {x, w, inside}) results.back().push_back(values(t.grad()));
+      CHECK(hooks == 2);
+    }
+    CHECK(results[0] == results[1]);
+  }
+}
+
 TEST_CASE("recompute: leaves made by the function", "[recompute]") {
   for (const bool nested : both) {
     std::vector<std::vector<Values>> results;
