@@ -1,7 +1,7 @@
 #pragma once
 // Layer norm and RMS norm of a row, and their gradients.
 //
-// The composed form, written with basic ops, is composed_norm in core/ops/normalization.cpp: nine
+// The composed form, written with basic ops, is composed_norm in core/ops/normalization.cpp: the
 // ops that compute d = x - mean(x) and y = d / sqrt(mean(d * d) + eps) * weight + bias. The kernel
 // reads a row from memory once forward and once backward. It saves x, mean and rstd for backward
 // instead of every intermediate tensor. Forward and backward of (4096, 256) are 4.5 times as fast

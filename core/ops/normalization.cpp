@@ -80,14 +80,20 @@ Tensor log_softmax(const Tensor& x, int64_t dim) {
 
 namespace {
 
-// RMS norm is layer norm without centring: the mean is not subtracted.
-Tensor composed_norm(bool centred, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                     double eps) {
-  const Tensor d = centred ? x - mean(x, -1, keepdim) : x;
-  Tensor y = d / sqrt(mean(d * d, -1, keepdim) + eps);
-  if (weight.defined()) y = y * weight;
-  if (bias.defined()) y = y + bias;
-  return y;
+/// d / sqrt(mean(d^2) + eps), with the mean over `axes`. Squares of d may leave the dtype's range,
+/// so d is first multiplied by a power of two near `rstd`, the divisor's reciprocal; eps by its
+/// square. The power is 1 unless rstd is very large or very small.
+Tensor divide_by_deviation(const Tensor& d, const Axes& axes, double eps, const Tensor& rstd) {
+  const Tensor power = empty_like(rstd);
+  dispatch_floating("norm", d.dtype(), [&]<class T>(TypeTag<T>) {
+    kernel::map<T, T>(power, rstd, [](T r) {
+      constexpr int most = std::numeric_limits<T>::max_exponent - 1;
+      const int e = std::isfinite(r) ? std::clamp(std::ilogb(r), 1 - most, most) : 0;
+      return std::abs(e) > most / 3 ? std::ldexp(T{1}, e) : T{1};
+    });
+  });
+  const Tensor scaled = d * power;
+  return scaled / sqrt(mean(scaled * scaled, axes, keepdim) + power * eps * power);
 }
 
 /// What a row norm's gradients need besides its inputs.
@@ -95,6 +101,17 @@ struct NormStatistics {
   bool centred;
   Tensor mean, rstd;  // one element per row
 };
+
+// RMS norm is layer norm without centring: the mean is not subtracted.
+Tensor composed_norm(const NormStatistics& stats, double eps, const Tensor& x, const Tensor& weight,
+                     const Tensor& bias) {
+  const Tensor d = stats.centred ? x - mean(x, -1, keepdim) : x;
+  const Shape per_row = x.shape().with(x.rank() - 1, std::min<int64_t>(x.size(-1), 1));
+  Tensor y = divide_by_deviation(d, -1, eps, stats.rstd.reshape(per_row));
+  if (weight.defined()) y = y * weight;
+  if (bias.defined()) y = y + bias;
+  return y;
+}
 
 /// Returns the tensor to write x's gradient to: `total`, the sum that it is added to, if defined;
 /// else dy if dy has no other owner; else a new tensor.
@@ -209,7 +226,7 @@ Tensor norm_rows(const char* op, const Tensor& x, const Tensor& weight, const Te
   if (scales.defined()) return norm_rows(op, x * scales, weight, bias, {o.centred, o.eps, true});
   record_fused(
       op, {y}, {x, weight, bias}, saves_nothing,
-      [o](auto& in) { return composed_norm(o.centred, in[0], in[1], in[2], o.eps); },
+      [stats, o](auto& in) { return composed_norm(stats, o.eps, in[0], in[1], in[2]); },
       [stats, weighted = weight.defined()](Backward& back) {
         const Tensor x = back.input(0).contiguous();
         const Tensor w = weighted ? back.input(1).contiguous() : Tensor();
@@ -320,10 +337,9 @@ BatchNormOutput batch_norm(const Tensor& x, const Tensor& weight, const Tensor& 
   });
   record_fused(
       "batch_norm", {y}, {x, w, b}, saves_nothing,
-      [eps](auto& in) {
+      [eps, rstd = stats[2].unsqueeze(-1)](auto& in) {
         const Tensor d = in[0] - mean(in[0], {0, 2}, keepdim);
-        const Tensor std = sqrt(mean(d * d, {0, 2}, keepdim) + eps);
-        return scale_channels(d / std, in[1], in[2]);
+        return scale_channels(divide_by_deviation(d, {0, 2}, eps, rstd), in[1], in[2]);
       },
       [stats](Backward& back) {
         const Tensor dy = take_grad(back).contiguous();

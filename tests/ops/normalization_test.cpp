@@ -385,4 +385,40 @@ TEST_CASE("group_norm: eps is added to each group's variance", "[normalization]"
   CHECK(difference(group_norm(x, 2, {}, {}, 0), {1, -1, 1, -1}) < 1e-15);
 }
 
+// With eps = 0, norms do not depend on the size a of x: y(a x) = y(x), and dy/dx is 1/a as large.
+TEST_CASE("norms: gradients of gradients of inputs of every magnitude", "[normalization]") {
+  using Norm = std::function<Tensor(const Tensor&, const Tensor&, double)>;
+  const Norm norms[] = {
+      [](const Tensor& x, const Tensor& w, double eps) { return layer_norm(x, w, {}, eps); },
+      [](const Tensor& x, const Tensor& w, double eps) { return rms_norm(x, w, eps); },
+      [](const Tensor& x, const Tensor& w, double eps) { return batch_norm(x, w, {}, eps).y; },
+      [](const Tensor& x, const Tensor& w, double eps) { return group_norm(x, 2, w, {}, eps); }};
+  manual_seed(11);
+  const Tensor x = randn({6, 4, 4}), weight = randn({4}), dy = randn({6, 4, 4}),
+               ddx = randn_like(x);
+  for (const Norm& norm : norms) {
+    const auto gradients = [&](Dtype dtype, double size, double eps) {
+      const Tensor in = (x.to(dtype) * size).requires_grad_(), w = weight.to(dtype).clone();
+      w.requires_grad_();
+      const Tensor y = norm(in, w, eps);
+      auto all = grad({y}, {in, w}, {.grad_outputs = {dy.to(dtype)}, .create_graph = true});
+      all[0] = all[0] * size;
+      for (const Tensor& g : grad({sum(all[0] * ddx.to(dtype))}, {in, w})) all.push_back(g);
+      all[2] = all[2] * size;
+      return all;
+    };
+    const auto expected = gradients(float64, 1, 0);
+    for (const auto& [dtype, sizes] :
+         {std::pair{float32, std::vector<double>{1e-30, 1e-20, 1, 1e20, 1e30}},
+          std::pair{float64, std::vector<double>{1e-150, 1, 1e150}}})
+      for (const double size : sizes)
+        for (const double eps : {0.0, size < 1e10 ? 0.0 : 1e-5}) {
+          INFO("norm " << &norm - norms << " of " << std::log10(size) << ", eps " << eps * 1e5);
+          const auto got = gradients(dtype, size, eps);
+          for (size_t i = 0; i < got.size(); ++i)
+            CHECK(difference(got[i].to(float64), expected[i]) < (dtype == float32 ? 1e-5 : 1e-12));
+        }
+  }
+}
+
 }  // namespace normalization_test
