@@ -105,8 +105,10 @@ struct ForwardTile {
     simd_for(width, [=](int64_t c) { total[c] += part[c]; });
   }
 
-  // scores *= z, where z is 0 for a dropped weight, else 1 / (1 - p). For one vector of queries at
-  // a time, draws z into `rows` and transposes it to `columns` (forward_keys, lanes).
+  // scores *= z, where z is 0 for a dropped weight, else 1 / (1 - p). If E is a Pair, z is 1
+  // instead, and forward_tile multiplies the sums by 1 / (1 - p), which no rounding then changes.
+  // For one vector of queries at a time, draws z into `rows` and transposes it to `columns`
+  // (forward_keys, lanes).
   void drop(int64_t j0, int64_t n) const {
     T *const rows = drop_space, *const columns = drop_space + drop_size;
     for (int64_t i = 0; i < count; i += lanes<T>) {
@@ -119,7 +121,7 @@ struct ForwardTile {
       tile_transpose(m, padded<T>(seen), T{1}, rows, forward_keys, columns, lanes<T>);
       for (int64_t j = 0; j < seen; ++j)
         simd_for(lanes<T>, [s = scores + j * width + i, z = columns + j * lanes<T>](int64_t c) {
-          s[c] *= z[c];
+          s[c] *= is_pair<E> && z[c] > 0 ? T{1} : z[c];
         });
     }
   }
@@ -176,12 +178,13 @@ void forward_tile(ForwardTile<E>& tile, const AttentionForward<Sum<E>>& x, int64
     tile.accumulate(pack_down(T{1}, x.v.row(b, kv, j), x.v.time, n, p.value_dim, tile.v_space), j,
                     n, j == begin, sums);
   }
+  const T kept = is_pair<E> ? kept_scale<T>(p.dropout) : T{1};
   for (int64_t i = 0; i < count; ++i) {
     const T total = tile.total[i], factor = total == 0 ? T{0} : 1 / total;
     if (x.rows) x.rows[(b * p.heads + h) * p.queries + first + i] = {tile.shift[i], factor};
-    simd_for(p.value_dim, [factor, from = sums.at(i), to = x.out.row(b, h, first + i)](int64_t d) {
-      to[d] = factor * from[d];
-    });
+    simd_for(p.value_dim,
+             [factor = factor * kept, from = sums.at(i),
+              to = x.out.row(b, h, first + i)](int64_t d) { to[d] = factor * from[d]; });
   }
 }
 

@@ -10,13 +10,19 @@
 
 namespace gradus::kernel {
 
+/// Returns the factor of elements that are kept, for dropout probability p.
+template <class T>
+T kept_scale(double p) {
+  return p < 1 ? static_cast<T>(1 / (1 - p)) : T{0};
+}
+
 /// Writes the mask of elements [begin, end) for dropout probability p: scale[e - begin] is 0 if
 /// element e is dropped, else 1 / (1 - p). Element e is kept if its uniform random number, from
 /// word e % 4 of Philox block e / 4, is >= p.
 template <class T>
 void dropout_scale(RandomKey key, double p, int64_t begin, int64_t end, T* scale) {
   constexpr int64_t blocks = 16;  // Philox blocks in one vector loop
-  const T keep = p < 1 ? static_cast<T>(1 / (1 - p)) : T{0};
+  const T keep = kept_scale<T>(p);
   const auto limit = static_cast<float>(p);
   T buffer[4 * blocks];
   for (int64_t at = begin; at < end;) {

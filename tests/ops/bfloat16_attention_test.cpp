@@ -46,7 +46,8 @@ std::vector<Tensor> by_formula(const Case& c, const std::vector<Tensor>& in, con
   const Tensor total = sum(shifted, -1, true), weights = shifted / total;
   Tensor keep = ones_like(weights);
   if (o.dropout > 0) keep = dropout(keep, o.dropout, RandomKey{3, 0});
-  const Tensor y = matmul(rounded(shifted * keep), v) / total;
+  const double factor = 1 / (1 - o.dropout);
+  const Tensor y = matmul(rounded(shifted * (keep / factor)), v) * factor / total;
   const Tensor d = rounded(dy), delta = sum(d * y, -1, true);
   const Tensor d_scores = rounded(weights * (keep * matmul(d, v.mT()) - delta));
   return {y, matmul(d_scores, rounded(in[1] * scale)), matmul(d_scores.mT(), q),
@@ -250,6 +251,23 @@ TEST_CASE("bfloat16 attention: what stays as it is", "[fused]") {
   CHECK(same(float32, 3, false));  // dot products of single queries
   CHECK(same(float32, 3, true) != has_bfloat16_products());
   CHECK(same(float32, 20, false) != has_bfloat16_products());
+}
+
+// A query that sees one key gives it the weight 1, so that its scores have no gradient.
+TEST_CASE("bfloat16 attention: dropout's factor 1 / (1 - p) is not rounded", "[fused]") {
+  manual_seed(5);
+  std::vector<Tensor> leaves;
+  for (int i = 0; i < 3; ++i)
+    leaves.push_back(rounded(randn({2, 4, 64, 32}, float64)).to(float32).requires_grad_());
+  const Tensor dy = rounded(randn({2, 4, 64, 32}, float64)).to(float32);
+  const Bfloat16Products products;
+  const AttentionOptions options{.causal = true, .dropout = 0.1, .window = 1};
+  const Tensor y = scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], options);
+  // Where a weight was dropped, y is 0.
+  const Tensor kept = ne(y.detach(), 0).to(float32);
+  CHECK(difference(y.detach(), leaves[2].detach() * kept / 0.9f) < 1e-6);
+  for (const Tensor& g : grad({y}, {leaves[0], leaves[1]}, {.grad_outputs = {dy}}))
+    CHECK(difference(g, zeros_like(g)) < 1e-4);
 }
 
 TEST_CASE("bfloat16 attention: scores of any size, NaN and hidden queries") {
