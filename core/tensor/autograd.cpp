@@ -179,10 +179,9 @@ void Tensor::remove_hook(int64_t id) const {
 }
 
 void core::begin_in_place(const char* op, const Tensor& x) {
-  check(
-      !(grad_enabled() && x.requires_grad()), op,
-      ": in place on a tensor that requires grad while gradients are recorded; open a NoGrad scope "
-      "or use the op that returns a new tensor");
+  check(!(grad_enabled() && x.requires_grad()), op,
+        ": in place on a tensor that requires grad while gradients are recorded; open a NoGrad "
+        "scope or use the op that returns a new tensor");
   check(!is_expanded(x), op,
         ": in place on an expanded tensor, whose elements share memory: ", x.shape());
   ++x.impl().storage->version;

@@ -1,6 +1,5 @@
 #include "gradus/core/tensor/engine.h"
 
-#include "gradus/core/internal.h"
 #include "gradus/core/tensor/segment.h"
 
 namespace gradus {

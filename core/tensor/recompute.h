@@ -26,9 +26,9 @@ std::vector<Tensor> recompute_function(
 /// second call runs with the modes and the random numbers of the first, and must compute the same
 /// values. Backward throws Error if the second call records other ops than the first, or if the
 /// shapes or dtypes of an op, or its inputs that require grad, differ between the calls. It also
-/// throws Error if one of `inputs`, or a captured tensor that a recorded op reads, has been changed
-/// in place since the first call. A layer that updates its own state must check recomputing(), so
-/// as not to update it twice.
+/// throws Error if one of `inputs` has been changed in place since the first call, or a leaf or a
+/// captured tensor since a recorded op read it. A layer that updates its own state must check
+/// recomputing(), so as not to update it twice.
 ///
 /// In the second call, backward() adds nothing to the .grad of tensors that were made outside this
 /// call of f, and register_hook() on such a tensor only returns an unused id: the first call has

@@ -14,7 +14,7 @@ void Recording::list(const std::shared_ptr<Node>& node, const std::vector<Tensor
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined()) continue;
     const TensorImpl& x = inputs[i].impl();
-    if ((x.node ? x.node->number() : x.number) < first_)
+    if (!x.node || x.node->number() < first_)
       outside.push_back({node->name(), i, x.shape, x.storage, x.storage->version});
   }
 }
