@@ -170,7 +170,8 @@ struct alignas(64) Shard {
 class Allocator {
  public:
   std::byte* allocate(int64_t bytes) {
-    check(bytes >= 0 && bytes < max_bytes, "storage: cannot allocate ", bytes, " bytes");
+    check<OutOfMemory>(bytes >= 0 && bytes < max_bytes, "storage: cannot allocate ", bytes,
+                       " bytes");
     const int64_t size = block_size(bytes);
     std::byte* block = caching(bytes) ? take(class_of(bytes)) : nullptr;
     if (!block) block = allocate_from_system(bytes, size);
@@ -263,8 +264,8 @@ class Allocator {
       block = system_allocate(size);
     }
     if (!block) held_.fetch_sub(size);
-    check(block != nullptr, "storage: out of memory: requested ", bytes, " bytes, ", live_.load(),
-          " are in use");
+    check<OutOfMemory>(block != nullptr, "storage: out of memory: requested ", bytes, " bytes, ",
+                       live_.load(), " are in use");
     system_allocations_.fetch_add(1, std::memory_order_relaxed);
     return block;
   }
@@ -347,8 +348,8 @@ Allocator& allocator() {
 }  // namespace
 
 int64_t array_bytes(int64_t n, int64_t size) {
-  check(n >= 0 && n <= max_bytes / size, "storage: cannot allocate ", n, " elements of ", size,
-        " bytes");
+  check<OutOfMemory>(n >= 0 && n <= max_bytes / size, "storage: cannot allocate ", n,
+                     " elements of ", size, " bytes");
   return n * size;
 }
 

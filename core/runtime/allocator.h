@@ -43,8 +43,8 @@ int64_t array_bytes(int64_t n, int64_t size);
 /// A block of memory shared by the tensors that view it.
 class Storage {
  public:
-  /// Allocates `bytes` uninitialised bytes. Throws Error if `bytes` is negative or if there is not
-  /// enough memory. AddressSanitizer detects accesses beyond these bytes.
+  /// Allocates `bytes` uninitialised bytes. Throws OutOfMemory if there is not enough memory, or if
+  /// `bytes` is negative. AddressSanitizer detects accesses beyond these bytes.
   explicit Storage(int64_t bytes);
   /// Uses `bytes` bytes of existing memory at `data`. The Storage holds `owner`, which keeps the
   /// memory alive and must not be null.

@@ -15,6 +15,12 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Thrown if there is not enough memory, for example for a tensor's elements.
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
+
 namespace core {
 
 /// A text stream that formats numbers in the same way under every std::locale.
@@ -22,19 +28,19 @@ struct Text : std::ostringstream {
   Text() { imbue(std::locale::classic()); }
 };
 
-/// Throws Error. The message is the concatenation of all parts.
-template <class... Parts>
+/// Throws Error, or another class E. The message is the concatenation of all parts.
+template <class E = Error, class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
   Text message;
   (message << ... << parts);
-  throw Error(message.str());
+  throw E(message.str());
 }
 
-/// Throws Error with the parts as its message if `ok` is false.
-template <class... Parts>
+/// Throws Error, or another class E, with the parts as its message if `ok` is false.
+template <class E = Error, class... Parts>
 void check(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]
-    fail(parts...);
+    fail<E>(parts...);
 }
 
 }  // namespace core

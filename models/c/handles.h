@@ -41,6 +41,8 @@ int guarded(const F& f) noexcept {
   try {
     f();
     return GRADUS_OK;
+  } catch (const OutOfMemory& e) {
+    return failed(GRADUS_NO_MEMORY, e.what());
   } catch (const Error& e) {
     return failed(GRADUS_INVALID, e.what());
   } catch (const std::bad_alloc&) {

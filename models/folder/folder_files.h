@@ -5,6 +5,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "gradus/core/runtime/error.h"
+
 namespace gradus::models::internal {
 
 /// Returns the path of a file in a folder.
@@ -14,6 +16,18 @@ bool file_exists(const std::string& path);
 /// Creates the folder and its parents if they do not exist. Throws Error on failure; the message
 /// begins with `op`.
 void create_folder(const char* op, const std::string& dir);
+
+/// Returns f(), with the path prepended to the message of an Error.
+template <class F>
+decltype(auto) naming(const std::string& path, F&& f) {
+  try {
+    return f();
+  } catch (const OutOfMemory& error) {
+    core::fail<OutOfMemory>(path, ": ", error.what());
+  } catch (const Error& error) {
+    core::fail(path, ": ", error.what());
+  }
+}
 
 /// Returns the content of a JSON file. Throws Error, naming the file, if it cannot be read or if
 /// parse_json() (core/files/json.h) rejects its content.

@@ -35,16 +35,6 @@ Fields with_kind(std::string& kind, const Fields& config) {
   return all;
 }
 
-/// Returns f(), with the path prepended to an Error's message.
-template <class F>
-decltype(auto) naming(const std::string& path, F&& f) {
-  try {
-    return f();
-  } catch (const Error& error) {
-    fail(path, ": ", error.what());
-  }
-}
-
 }  // namespace
 
 void save_model_files(const std::string& dir, std::string kind, const Fields& config,

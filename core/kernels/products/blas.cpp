@@ -163,7 +163,7 @@ void expect_room() {
   if (found) return;
   constexpr size_t buffer = size_t{128} << 20;
   void* room = mmap(nullptr, buffer, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  check(room != MAP_FAILED, "gemm: out of memory: OpenBLAS needs ", buffer, " bytes");
+  check<OutOfMemory>(room != MAP_FAILED, "gemm: out of memory: OpenBLAS needs ", buffer, " bytes");
   munmap(room, buffer);
   found = true;
 }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "gradus/core/files/json.h"
+#include "gradus/core/files/named_tensors.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/compression.h"
 #include "gradus/core/ops/factories.h"
@@ -260,14 +261,12 @@ HuggingFaceFile read_hugging_face_weights(const std::string& dir) {
 
 NamedTensors load_renamed(const HuggingFaceModel& names, const HeadLayout& layout,
                           HuggingFaceFile file, nn::Module& model, const HeadsInFile& heads) {
-  try {
+  return naming(file.path, [&] {
     WeightLoader loader(names, layout, file, heads.optional, heads.required);
     loader.check_all(model.state_dict());
     model.to(loader.dtype());
     return loader.copy(model.state_dict());
-  } catch (const Error& e) {
-    fail(file.path, ": ", e.what());
-  }
+  });
 }
 
 NamedTensors load_hugging_face_weights(HuggingFaceFile file, const HuggingFaceConfig& config,

@@ -146,6 +146,10 @@ TEST_CASE("C: each kind of exception has its code") {
   CHECK(std::string(gradus_last_error()) == "a reason");
   CHECK(guarded([] { throw std::bad_alloc(); }) == GRADUS_NO_MEMORY);
   CHECK(std::string(gradus_last_error()) == "out of memory");
+  for (const int64_t n : {int64_t{1} << 44, int64_t{1} << 46}) {  // 64 and 256 TB
+    CHECK(guarded([n] { zeros({n}); }) == GRADUS_NO_MEMORY);
+    CHECK_THAT(gradus_last_error(), Contains("storage: "));
+  }
   CHECK(guarded([] { throw std::runtime_error("another"); }) == GRADUS_INTERNAL);
   CHECK(std::string(gradus_last_error()) == "another");
   CHECK(guarded([] { throw 1; }) == GRADUS_INTERNAL);
