@@ -6,6 +6,7 @@
 
 #include "gradus/core/files/json.h"
 #include "gradus/core/internal.h"
+#include "gradus/core/ops/compression.h"
 #include "gradus/core/tensor/autograd.h"
 
 namespace gradus {
@@ -34,6 +35,19 @@ bool same_view(const TensorImpl& a, const TensorImpl& b) {
 /// Whether copy_() can read and write x, a compressed tensor.
 bool is_whole(const Tensor& x) {
   return x.is_contiguous() && (x.dtype() != int8 || x.impl().scales.defined());
+}
+
+/// Throws Error if entries of `state` under several names of one target differ.
+void check_tied(const char* op, const std::unordered_map<std::string, Tensor>& targets,
+                const NamedTensors& state) {
+  std::unordered_map<const void*, const NamedTensors::value_type*> found;
+  for (const auto& entry : state) {
+    const auto at = targets.find(entry.first);
+    if (at == targets.end()) continue;
+    const auto& [name, first] = *found.emplace(&at->second.impl(), &entry).first->second;
+    check(&first == &entry.second || has_equal_elements(first, entry.second), op, ": ", plain(name),
+          " and ", plain(entry.first), " differ: expected one, tied");
+  }
 }
 }  // namespace
 
@@ -78,6 +92,7 @@ void load_named(const char* op, const NamedTensors& target, const NamedTensors& 
   check(problems.empty(), op, ": the names or shapes differ", problems);
 
   NoGrad no_grad;
+  check_tied(op, expected, state);
   std::set<const Storage*> written;
   for (const auto& [name, tensor] : target) written.insert(tensor.impl().storage.get());
   // Clone sources that a copy could overwrite before they are read.
@@ -85,6 +100,14 @@ void load_named(const char* op, const NamedTensors& target, const NamedTensors& 
     if (written.contains(from.impl().storage.get()) && !same_view(from.impl(), to.impl()))
       from = from.clone();
   for (const auto& [to, from] : copies) to.copy_(from);
+}
+
+bool has_equal_elements(const Tensor& a, const Tensor& b) {
+  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
+  const Tensor x = floating(a).contiguous(), y = floating(b).contiguous();
+  return dispatch_any("has_equal_elements", x.dtype(), [&]<class T>(TypeTag<T>) {
+    return std::equal(x.data<T>(), x.data<T>() + x.numel(), y.data<T>());
+  });
 }
 
 }  // namespace gradus

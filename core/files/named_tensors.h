@@ -19,8 +19,8 @@ struct StackedMatrices {
 };
 
 /// Copies each tensor of `state` into the tensor with the same name in `target`. If a tensor has
-/// several names in `target`, one of them in `state` is enough. `state` may share memory with
-/// `target`: the values before the call are copied.
+/// several names in `target`, one of them in `state` is enough, and several must have equal values.
+/// `state` may share memory with `target`: the values before the call are copied.
 ///
 /// Throws Error and changes nothing if a name is missing from `state`, if `state` contains a name
 /// twice or a name that `target` does not contain, or if a tensor of `state` is undefined or has
@@ -30,5 +30,8 @@ struct StackedMatrices {
 /// is a view of an int8 matrix in another shape.
 void load_named(const char* op, const NamedTensors& target, const NamedTensors& state,
                 bool strict = true);
+
+/// Returns whether two tensors have the same shape and dtype, and elements that are equal by ==.
+bool has_equal_elements(const Tensor& a, const Tensor& b);
 
 }  // namespace gradus

@@ -89,9 +89,24 @@ TEST_CASE("a tied parameter can be loaded by any of its names", "[nn]") {
   for (auto& [name, tensor] : state)
     if (name == "first.weight") name = "second.weight";
   pair.load_state_dict(state);
-  state.emplace_back("first.weight", full({3, 3}, 2));
+  CHECK_THROWS_WITH(
+      (state.emplace_back("first.weight", full({3, 3}, 2)), pair.load_state_dict(state)),
+      "load_state_dict: second.weight and first.weight differ: expected one, tied");
+  CHECK(pair.second.weight.to_vector<float>() != std::vector<float>(9, 2.0f));
+  for (auto& [name, tensor] : state)
+    if (name == "second.weight") tensor = full({3, 3}, 2);
   pair.load_state_dict(state);
   CHECK(pair.second.weight.to_vector<float>() == std::vector<float>(9, 2.0f));
+  pair.to(int8);
+  state = pair.state_dict();
+  for (const float value : {2.0f, 4.0f}) {  // 4 has the same int8 elements, but another scale
+    state.emplace_back("second.weight", full({3, 3}, value).to(int8));
+    if (value == 2)
+      pair.load_state_dict(state);
+    else
+      CHECK_THROWS_WITH(pair.load_state_dict(state), Contains("differ: expected one, tied"));
+    state.pop_back();
+  }
 }
 
 TEST_CASE("load_state_dict lists all mismatches and changes nothing", "[nn]") {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "gradus/core/files/json.h"
+#include "gradus/core/files/named_tensors.h"
 #include "gradus/core/internal.h"
 #include "gradus/core/ops/factories.h"
 #include "gradus/core/ops/pointwise.h"

@@ -34,11 +34,4 @@ Tensor reordered(const Tensor& x, int64_t head_dim, bool to_ours) {
       .reshape(x.shape());
 }
 
-bool has_equal_elements(const Tensor& a, const Tensor& b) {
-  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
-  return dispatch_any("has_equal_elements", a.dtype(), [&]<class T>(TypeTag<T>) {
-    return std::equal(a.data<T>(), a.data<T>() + a.numel(), b.data<T>());
-  });
-}
-
 }  // namespace gradus::models::internal

@@ -27,8 +27,4 @@ std::vector<Part> parts_of(const HuggingFaceParameter& parameter, int64_t rows,
 /// a_0 b_0 a_1 b_1 and so on. Hugging Face's is first all a_i, then all b_i.
 Tensor reordered(const Tensor& x, int64_t head_dim, bool to_ours);
 
-/// Returns whether two contiguous tensors have the same shape and dtype, and elements that are
-/// equal by ==.
-bool has_equal_elements(const Tensor& a, const Tensor& b);
-
 }  // namespace gradus::models::internal
