@@ -19,7 +19,7 @@ namespace {
 /// A tensor's last two axes as a matrix for gemm. It is stored by rows or, if `transposed`, by
 /// columns; consecutive rows (columns) are `stride` elements apart.
 struct Operand {
-  Tensor tensor;  // the given tensor, or a contiguous copy if its strides fit neither
+  Tensor tensor;  // the given tensor, or a contiguous copy if its strides fit neither, or not BLAS
   bool transposed = false;
   int64_t stride = 1;
 
@@ -30,9 +30,9 @@ struct Operand {
 Operand operand(const Tensor& x) {
   const int64_t rows = x.size(-2), cols = x.size(-1);
   const int64_t down = x.strides()[x.rank() - 2], across = x.strides().back();
-  if ((across == 1 || cols <= 1) && (down >= cols || rows <= 1))
+  if ((across == 1 || cols <= 1) && ((down >= cols && down <= INT32_MAX) || rows <= 1))
     return {x, false, rows <= 1 ? cols : down};
-  if ((down == 1 || rows <= 1) && (across >= rows || cols <= 1))
+  if ((down == 1 || rows <= 1) && ((across >= rows && across <= INT32_MAX) || cols <= 1))
     return {x, true, cols <= 1 ? rows : across};
   return {x.clone(), false, cols};
 }

@@ -1,5 +1,7 @@
 // Matrix products.
 
+#include <sys/mman.h>
+
 #include <catch2/catch.hpp>
 
 #include "gradus/core/core.h"
@@ -66,6 +68,28 @@ TEST_CASE("matmul: equals its definition for all ranks, broadcasts and strides")
   }
   const Tensor row = randn({4}).expand({3, 4}), column = randn({4, 1}).expand({4, 5});
   CHECK(difference(matmul(row, column).to(float64), naive_matmul(row, column)) < 1e-6);
+}
+
+TEST_CASE("matmul: rows that lie further apart than BLAS can say") {
+  // 16 GB of addresses, of which this test touches two pages.
+  const int64_t far = int64_t{1} << 31, bytes = 2 * far * int64_t{sizeof(float)};
+  void* memory = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  {
+    const Tensor rows = from_blob(memory, {2, 3}, {far, 1}, float32);
+    rows.copy_(tensor({{1, 2, 3}, {4, 5, 6}}));
+    const Tensor near = rows.clone(), b = tensor({{1, 0}, {-1, 2}, {0.5, 1}});
+    CHECK(difference(matmul(rows, b), matmul(near, b)) == 0);
+    CHECK(difference(matmul(b, rows), matmul(b, near)) == 0);
+    CHECK(difference(matmul(rows.mT(), near), matmul(near.mT(), near)) == 0);
+    CHECK(difference(matmul(rows.slice(0, 1), b), matmul(near.slice(0, 1), b)) == 0);
+    const Tensor both = rows.expand({4, 2, 3});
+    CHECK(difference(matmul(both, b), matmul(near.expand({4, 2, 3}), b)) == 0);
+    CHECK(difference(linear(near, rows), matmul(near, near.mT())) == 0);
+    CHECK(difference(linear(rows, near), matmul(near, near.mT())) == 0);
+  }
+  munmap(memory, static_cast<size_t>(bytes));
 }
 
 TEST_CASE("matmul: many small, few large and large products") {
