@@ -280,6 +280,9 @@ def _tensor(x):
 
 def copy(array):
     """Returns a tensor with a copy of the array's elements."""
+    flags = getattr(array, "flags", None)
+    if not (getattr(flags, "forc", True) and getattr(flags, "aligned", True)):
+        array = array.copy()  # NumPy copies any strides, also negative ones
     described, interface = _described(array)  # the interface keeps the memory alive during the call
     return Tensor._of(_made("tensor_copy", described))
 

@@ -40,6 +40,12 @@ def shares():
     turned = gradus.op("transpose", array).numpy()
     turned[5, 1] = -1
     assert array[1, 5] == -1
+    unaligned = np.frombuffer(bytes(1) + array.tobytes(), np.float32, offset=1)
+    fields = np.zeros(5, [("byte", "u1"), ("x", "<f4")])["x"]  # strides of 5 bytes
+    for view in (array[::-1], array[:, ::-1], array[::2, ::-2], unaligned, fields):
+        copied = gradus.copy(view)
+        assert np.array_equal(copied, view) and not np.shares_memory(copied.numpy(), view)
+        refused((ValueError, gradus.Error), "", gradus.Tensor, view)
     copied = gradus.copy(array)
     array[0, 0] = 99
     assert copied.numpy()[0, 0] == 0
