@@ -31,7 +31,7 @@ RunPage::Probe probe_of(const std::string& dir) {
   };
 }
 
-/// Answers questions about the model in a run's folder, if it is one that reads text.
+/// Answers questions about the model in a run's folder; empty unless it can be read and reads text.
 RunPage::Probe probe_for(const std::string& dir) {
   try {
     const std::string kind = models::model_kind(dir);
@@ -42,7 +42,7 @@ RunPage::Probe probe_for(const std::string& dir) {
   } catch (const Error& error) {
     std::printf("no answers about the model: %s\n", error.what());
   }
-  return [](const Question&) { return std::string("{\"kind\":\"none\"}"); };
+  return {};
 }
 
 int run(int argc, char** argv) {
@@ -66,11 +66,16 @@ int run(int argc, char** argv) {
     views.back()->refresh();
     pointers.push_back(views.back().get());
   }
-  std::vector<RunPage::Probe> probes(folders.size());
-  const RunPage::Probe probe = [&](const Question& question) {
-    const auto i = static_cast<size_t>(question.run);
-    if (!probes[i]) probes[i] = probe_for(folders[i]);  // a model is loaded when it is first asked
-    return probes[i](question);
+  // A model is loaded when it is first asked, and again once its file has changed.
+  std::vector<std::pair<std::filesystem::file_time_type, RunPage::Probe>> probes(folders.size());
+  const RunPage::Probe probe = [&](const Question& question) -> std::string {
+    const std::string& dir = folders[static_cast<size_t>(question.run)];
+    auto& [time, answer] = probes[static_cast<size_t>(question.run)];
+    std::error_code missing;
+    const auto now = std::filesystem::last_write_time(models::weights_path(dir), missing);
+    if (!answer || now != time) answer = probe_for(dir);
+    time = now;
+    return answer ? answer(question) : "{\"kind\":\"none\"}";
   };
   const std::string title =
       folders.size() == 1 ? folders[0] : std::to_string(folders.size()) + " runs";

@@ -190,11 +190,12 @@ void post(const PageServer::Handler& handler, const httplib::Request& request,
     return put(response, {415, "expected application/json", "text/plain"});
   std::string body;
   const bool complete = content([&](const char* data, size_t size) {
-    if (body.size() + size > longest_body) return false;
     body.append(data, size);
-    return true;
+    return body.size() <= longest_body;
   });
-  if (!complete) return put(response, {413, "expected at most 65536 bytes", "text/plain"});
+  if (body.size() > longest_body)
+    return put(response, {413, "expected at most 65536 bytes", "text/plain"});
+  if (!complete) return put(response, {400, "expected the whole body", "text/plain"});
   put(response, guarded(handler, request.path, body));
 }
 

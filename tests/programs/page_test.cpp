@@ -47,6 +47,8 @@ class Client {
     }
     return true;
   }
+  /// Sends no more, but may still receive.
+  void end() const { ::shutdown(socket_, SHUT_WR); }
   /// All that the server sends until it closes the connection.
   std::string reply() const {
     std::string all;
@@ -193,6 +195,16 @@ TEST_CASE("a page's server survives hostile clients", "[page]") {
   CHECK(status_of(post(echo.port, "/ask", huge)) == 413);
   CHECK(status_of(post(echo.port, "/ask", huge.substr(0, 65537))) == 413);
   CHECK(status_of(post(echo.port, "/ask", huge.substr(0, 65536))) == 200);
+  // A body that ends before its length, from a client that still reads.
+  for (const char* body : {"", "cut"}) {
+    const Client cut(echo.port);
+    cut.send("POST /ask HTTP/1.1\r\n" + host(echo.port) +
+             "Content-Type: application/json\r\nContent-Length: 40\r\n\r\n" + body);
+    cut.end();
+    const std::string reply = cut.reply();
+    CHECK(status_of(reply) == 400);
+    CHECK_THAT(reply, Contains("expected the whole body"));
+  }
   const Client endless(echo.port);
   endless.send("GET /" + huge);
   CHECK(status_of(endless.reply()) != 200);
@@ -360,6 +372,16 @@ TEST_CASE("view_run serves finished runs", "[page]") {
   for (const char* wrong : {"2", "-1", "0.5", "\"b\""})
     CHECK(status_of(post(port, "/ask", std::string(R"({"text":"line","run":)") + wrong + "}")) ==
           400);
+  // The model changes: the next answer is the new one's. While it cannot be read, there is none.
+  const auto ask_first = [&] { return body_of(post(port, "/ask", R"({"text":"line"})")); };
+  const auto copy = [&](const std::string& from, const std::string& to) {
+    write_file_atomically(bench / to, read_file(bench / from));
+  };
+  write_file_atomically(bench / "a/config.json", "{");
+  copy("b/model.safetensors", "a/model.safetensors");
+  CHECK(Json::parse(ask_first())["kind"] == "none");
+  copy("b/config.json", "a/config.json");
+  CHECK(ask_first() == second);
   // The folder vanishes: what was read stays, and a line says so.
   std::filesystem::remove_all(bench / "a");
   Json gone;
