@@ -106,7 +106,8 @@ bool has_equal_elements(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
   const Tensor x = floating(a).contiguous(), y = floating(b).contiguous();
   return dispatch_any("has_equal_elements", x.dtype(), [&]<class T>(TypeTag<T>) {
-    return std::equal(x.data<T>(), x.data<T>() + x.numel(), y.data<T>());
+    return std::equal(x.data<T>(), x.data<T>() + x.numel(), y.data<T>(),
+                      [](T p, T q) { return p == q || (p != p && q != q); });
   });
 }
 

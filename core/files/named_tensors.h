@@ -31,7 +31,8 @@ struct StackedMatrices {
 void load_named(const char* op, const NamedTensors& target, const NamedTensors& state,
                 bool strict = true);
 
-/// Returns whether two tensors have the same shape and dtype, and elements that are equal by ==.
+/// Returns whether two tensors have the same shape and dtype, and equal elements. A NaN equals a
+/// NaN.
 bool has_equal_elements(const Tensor& a, const Tensor& b);
 
 }  // namespace gradus

@@ -93,6 +93,10 @@ TEST_CASE("a tied parameter can be loaded by any of its names", "[nn]") {
       (state.emplace_back("first.weight", full({3, 3}, 2)), pair.load_state_dict(state)),
       "load_state_dict: second.weight and first.weight differ: expected one, tied");
   CHECK(pair.second.weight.to_vector<float>() != std::vector<float>(9, 2.0f));
+  const Tensor nan = full({3, 3}, std::nan(""));
+  Pair spoilt;
+  CHECK_NOTHROW(spoilt.load_state_dict({{"first.weight", nan}, {"second.weight", nan.clone()}},
+                                       /*strict=*/false));
   for (auto& [name, tensor] : state)
     if (name == "second.weight") tensor = full({3, 3}, 2);
   pair.load_state_dict(state);
