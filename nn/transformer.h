@@ -51,7 +51,7 @@ struct Block : Module {
   MultiHeadAttention attn;      ///< self-attention, dim -> dim
   Norm ln2;                     ///< norm of the MLP sublayer
   MLP mlp;                      ///< dim -> dim
-  const Tensor shift1, shift2;  ///< token_shift()'s weights for attn and mlp, (dim); or undefined
+  const Tensor shift1, shift2;  ///< (dim): token_shift() weights of attn, mlp; undefined if off
   Block(int64_t dim, const BlockOptions& options);
 
   /// Applies the block to x (B, T, dim). `mask` and `first_values` are passed to

@@ -256,9 +256,9 @@ class Tensor {
   /// Returns the gradient accumulated by backward(), or an undefined tensor if there is none. The
   /// gradient is never part of a graph.
   Tensor grad() const;
-  /// Makes backward() accumulate the gradient of this non-leaf in grad(), as it does for leaves,
-  /// after the tensor's hooks have run. Does nothing on a leaf or when called again. Returns this
-  /// tensor. Throws Error if the tensor does not require grad.
+  /// Makes backward() also add the gradient of this non-leaf to its grad(), after its hooks have
+  /// run. Throws Error if the tensor does not require grad. Otherwise returns this tensor. A call
+  /// on a leaf, or a second call, changes nothing.
   Tensor retain_grad() const;
   /// Replaces the gradient that grad() returns; an undefined `grad` clears it. Throws Error if a
   /// defined `grad` differs from this tensor in shape or dtype.

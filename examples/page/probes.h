@@ -56,8 +56,8 @@ struct Classified {
   Tensor images, labels, logits, maps;
   std::vector<std::string> class_names;
 };
-/// Returns the answer to a question about an image classifier, as JSON: its accuracy, the first 12
-/// images, and its 12 most confident mistakes.
+/// Returns an image classifier's results as JSON: mainly its accuracy, the first 12 images and the
+/// 12 most confident mistakes.
 std::string probe(const Classified& classified);
 
 }  // namespace gradus

@@ -11,11 +11,11 @@
 
 namespace gradus {
 
-/// Command-line flags. Each flag is declared once, with its meaning, default and limits. The
-/// declaration serves to parse the command line and to print --help. Checkpoints store the values
-/// of the flags in groups that are declared as `stored`. The default of a flag is the value that
-/// its variable has at the declaration. Names include the dashes, for example "--min-lr". The
-/// variables must outlive this object.
+/// Command-line flags. Each flag is declared once, with its variable, meaning and limits. parse()
+/// uses the declarations to read the command line and to print --help. The default of a flag is
+/// the value that its variable has at the declaration. Checkpoints store the flags of each group
+/// that is declared as `stored`. Names include the dashes, for example "--min-lr". The variables
+/// must outlive this object.
 class Flags {
  public:
   /// Makes an object without flags. `about` is the first lines of --help.

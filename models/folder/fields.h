@@ -84,8 +84,8 @@ class Fields {
   Field& add(Field field);
   /// Adds the fields of another struct.
   void append(const Fields& other);
-  /// Makes read_json() also accept files of earlier versions, in which the field `name` was called
-  /// `earlier` and had other values, all strings. `now` maps each of them to the present value.
+  /// Makes read_json() also accept files of earlier versions, which have a string field `earlier`
+  /// instead of `name`. `now` maps each value of `earlier` to the value that `name` gets.
   /// read_json() throws Error if the value of `earlier` is not in `now` or if both names are given.
   void renamed(const std::string& name, const std::string& earlier,
                std::map<std::string, std::string> now);

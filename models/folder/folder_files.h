@@ -1,6 +1,6 @@
 #pragma once
-// Helpers for model folders: paths of files, and JSON files. Internal: no public header includes
-// this file.
+// Helpers for model folders and the JSON files in them. Internal: no public header includes this
+// file.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>

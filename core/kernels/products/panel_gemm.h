@@ -3,13 +3,12 @@
 // blocks that are summed in registers, see tile_gemm.h.
 //
 // The baseline is BLAS's gemm: C = op(A) op(B), where op(A) is A or its transpose. This kernel
-// reads A in place, unless it rounds the operands to bfloat16 or packing A is faster (packs_rows). It
-// packs B one panel of columns at a time, right before the panel is used or, if B is not transposed,
-// while the first rows of A are multiplied by it. If B is large, the next panel is prefetched
-// meanwhile. BLAS instead packs all
-// of A and B, and clears C in a separate pass. At the sizes of a transformer's layers, packing and
-// clearing take a tenth of BLAS's time. In float32 with 512-bit vectors this kernel is 4 to 25%
-// faster than OpenBLAS.
+// reads A in place, unless it rounds the operands to bfloat16 or packing A is faster (packs_rows).
+// It packs B one panel of columns at a time, right before the panel is used or, if B is not
+// transposed, while the first rows of A are multiplied by it. If B is large, the next panel is
+// prefetched meanwhile. BLAS instead packs all of A and B, and clears C in a separate pass. At the
+// sizes of a transformer's layers, packing and clearing take a tenth of BLAS's time. In float32 with
+// 512-bit vectors this kernel is 4 to 25% faster than OpenBLAS.
 // Long parameter lists: they follow BLAS's gemm, see tile_gemm.h.
 
 #include <algorithm>

@@ -126,8 +126,8 @@ struct RowDots {
   }
 };
 
-/// Returns the RowDots object that computes the product p. `shape` is the shape of p, for which
-/// choose_product must have returned row_dots.
+/// Returns the RowDots object that computes the product p of shape `shape`. choose_product must
+/// choose ProductKernel::row_dots for it.
 template <class T>
 RowDots<T> row_dots(const ProductShape& shape, const blas::Product<T>& p) {
   if (shape.dots_with_b()) return {p.m, p.n, p.k, p.a, p.lda, p.b, p.ldb, p.add, p.c, p.ldc, 1};
