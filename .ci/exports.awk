@@ -11,7 +11,7 @@ BEGIN {
 }
 match($3, /^_Z[A-Z]*NV?K?[RO]?6gradus/) {
   rest = substr($3, RLENGTH + 1)
-  if (!($2 == "W" && rest ~ /Ul|IJ/) && rest !~ hidden && !seen[$3]++) print $3 ";"
+  if (!($2 == "W" && rest ~ /Ul|[IE]J/) && rest !~ hidden && !seen[$3]++) print $3 ";"
 }
 $2 == "T" && $3 ~ /^gradus_[a-z_]+$/ && !seen[$3]++ { print $3 ";" }
 END { print "local: *; };" }

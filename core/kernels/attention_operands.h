@@ -61,8 +61,8 @@ Rows<const E> pack_down(Sum<E> factor, const Sum<E>* first, int64_t stride, int6
 }
 
 /// Computes C = op(A) B, or C += op(A) B if Add, like tile_gemm, but in the processor's tile
-/// registers if E is a Pair and the processor has them. If TransA, the rows of A must be readable up
-/// to whole vectors.
+/// registers if E is a Pair and the processor has them. If TransA, the rows of A must be readable
+/// up to whole vectors.
 // Long parameter list: that of tile_gemm.
 template <class E, bool TransA, bool Add>
 void multiply_tiles(int64_t m, int64_t n, int64_t k, const E* a, int64_t lda, const E* b,
@@ -72,7 +72,8 @@ void multiply_tiles(int64_t m, int64_t n, int64_t k, const E* a, int64_t lda, co
   tile_gemm<E, TransA, Add>(m, n, k, a, lda, b, ldb, c, ldc);
 }
 
-/// The number of rows that attention multiplies at a time in a tile of which some scores are hidden.
+/// The number of rows that attention multiplies at a time in a tile of which some scores are
+/// hidden.
 template <class E>
 int64_t rows_at_once() {
   return is_pair<E> && has_amx() ? 32 : gemm_rows;

@@ -139,7 +139,7 @@ void window_gemm(bool add, int64_t m, int64_t cols, int64_t k, const E* a, const
                  const int64_t* places, const E* panel, detail::Sum<E>* c, int64_t ldc) {
   using namespace detail;
   if constexpr (is_pair<E>)
-    if (has_amx()) return amx_window_gemm(add, m, cols, k, a, rows, places, panel, c, ldc);
+    if (has_amx() && k > 0) return amx_window_gemm(add, m, cols, k, a, rows, places, panel, c, ldc);
   if (cols <= lanes<E> && add)
     window_rows<E, true, 1, gemm_rows>(m, k, a, rows, places, panel, c, ldc);
   else if (cols <= lanes<E>)

@@ -302,4 +302,15 @@ TEST_CASE("bfloat16 attention: scores of any size, NaN and hidden queries") {
   CHECK(values(hidden.select(2, 5)) == Values(static_cast<size_t>(2 * 3 * 8), 0.0));
 }
 
+TEST_CASE("bfloat16 attention: queries that see no key beside others that do") {
+  manual_seed(3);
+  const Tensor q = randn({1, 1, 64, 32}), k = randn({1, 1, 16, 32}), v = randn({1, 1, 16, 32});
+  for (int64_t n = 256; n < 40000; n = n * 9 / 8) full({n}, std::nan(""));  // memory to reuse
+  const Bfloat16Products products;
+  // Causal: the last 16 queries see keys.
+  const Tensor y = scaled_dot_product_attention(q, k, v, {.causal = true});
+  CHECK(values(y.slice(2, 0, 48)) == Values(48 * 32, 0.0));
+  CHECK(difference(y.slice(2, 48, 64).slice(2, 0, 1).flatten(), rounded(v)[0][0][0]) < 1e-6);
+}
+
 }  // namespace bfloat16_attention_test

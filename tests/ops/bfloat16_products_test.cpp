@@ -52,6 +52,13 @@ TEST_CASE("bfloat16 products: NaN, infinities, numbers too large and too small")
   CHECK(std::isinf(got[3]) == has_bfloat16_products());
 }
 
+TEST_CASE("bfloat16 products: long sums are sums of partial sums") {
+  const int64_t n = 1 << 20;
+  const double x = values(rounded(full({1}, 0.334)))[0], y = values(rounded(full({1}, 1.336)))[0];
+  const Tensor total = in_bfloat16([&] { return matmul(full({2, n}, x), full({n, 2}, y)); });
+  CHECK(std::abs(values(total)[3] / (static_cast<double>(n) * x * y) - 1) < 5e-5);
+}
+
 TEST_CASE("bfloat16 products: float64, products of vectors and all other ops stay as they are") {
   manual_seed(2);
   const Tensor a = randn({5, 6}), b = randn({6, 7}), row = randn({1, 6});

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "gradus/core/kernels/products/product.h"
+#include "gradus/core/runtime/parallel.h"
 
 #if defined(__AMX_BF16__) || defined(__AMXBF16__)  // GCC's name and clang's
 #include <immintrin.h>
@@ -24,8 +25,8 @@ namespace gradus::kernel {
 
 #if defined(__AMX_BF16__) || defined(__AMXBF16__)
 
-/// Returns whether this process may use AMX. The first call asks Linux, which reserves memory for
-/// the tile registers of each thread.
+/// Returns whether this process may use AMX. The first call asks Linux, which refuses if a thread's
+/// alternate signal stack is too small (about 10 KB) to save tile registers.
 inline bool has_amx() {
   constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XTILEDATA
   static const bool granted = syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
@@ -40,22 +41,31 @@ class TileRegisters {
   TileRegisters() = default;
   TileRegisters(const TileRegisters&) = delete;
   TileRegisters& operator=(const TileRegisters&) = delete;
-  ~TileRegisters() { _tile_release(); }
+  ~TileRegisters() {
+    if (rows_ > 0) _tile_release();
+  }
 
   /// Computes C = A B, or C += A B if `add`: A (m, k) and B (k, n) hold pairs of bfloat16 (see
   /// bfloat16_pairs.h), C (m, n) is float32. n is a multiple of 16. An element of C has the same
-  /// bits whatever m and n are: 32 products at a time are summed and added to it.
+  /// bits whatever m and n are. `add` adds the finished sums to C, as gemm_block does.
   void multiply(bool add, int64_t m, int64_t n, int64_t k, const uint32_t* a, int64_t lda,
                 const uint32_t* b, int64_t ldb, float* c, int64_t ldc) {
+    alignas(64) float sums[32 * 32];
     for (int64_t i = 0, rows = 0; i < m; i += rows, a += rows * lda, c += rows * ldc) {
       rows = m - i >= 32 && k % 16 == 0 ? 32 : std::min(m - i, int64_t{16});
       configure(std::min(rows, int64_t{16}), k % 16);
-      for (int64_t j = 0; j < n; j += 32)
-        if (rows == 32 && n - j >= 32)
-          square(add, k, a, lda, b + j, ldb, c + j, ldc);
+      for (int64_t j = 0; j < n; j += 32) {
+        const int64_t cols = std::min(n - j, int64_t{32}), stride = add ? 32 : ldc;
+        float* const to = add ? sums : c + j;
+        if (rows == 32 && cols == 32)
+          square(k, a, lda, b + j, ldb, to, stride);
         else
           for (int64_t r = 0; r < rows; r += 16)
-            strip(add, n - j >= 32, k, a + r * lda, lda, b + j, ldb, c + r * ldc + j, ldc);
+            strip(cols == 32, k, a + r * lda, lda, b + j, ldb, to + r * stride, stride);
+        for (int64_t r = 0; add && r < rows; ++r)
+          simd_for(cols,
+                   [sum = sums + r * 32, to = c + r * ldc + j](int64_t e) { to[e] += sum[e]; });
+      }
     }
   }
 
@@ -78,28 +88,20 @@ class TileRegisters {
       sizes.row_bytes[5] = static_cast<uint16_t>(4 * rest);
       sizes.rows[2] = sizes.rows[3] = static_cast<uint8_t>(rest);
     }
-    _tile_loadconfig(&sizes);
+    __asm__ volatile("ldtilecfg %0" ::"m"(sizes));  // GCC's intrinsic names 8 of its 64 bytes
   }
 
   // GCC does not know that the tile instructions access memory.
   static void fence() { __asm__ volatile("" ::: "memory"); }
 
   // Computes 32 rows and 32 columns of C. k is a multiple of 16.
-  [[gnu::noinline]] static void square(bool add, int64_t k, const uint32_t* a, int64_t lda,
-                                       const uint32_t* b, int64_t ldb, float* c, int64_t ldc) {
-    float* const below = c + 16 * ldc;
+  [[gnu::noinline]] static void square(int64_t k, const uint32_t* a, int64_t lda, const uint32_t* b,
+                                       int64_t ldb, float* c, int64_t ldc) {
     fence();
-    if (add) {
-      _tile_loadd(0, c, 4 * ldc);
-      _tile_loadd(1, c + 16, 4 * ldc);
-      _tile_loadd(2, below, 4 * ldc);
-      _tile_loadd(3, below + 16, 4 * ldc);
-    } else {
-      _tile_zero(0);
-      _tile_zero(1);
-      _tile_zero(2);
-      _tile_zero(3);
-    }
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
     for (int64_t p = 0; p < k; p += 16, a += 16, b += 16 * ldb) {
       _tile_loadd(4, a, 4 * lda);
       _tile_loadd(6, b, 4 * ldb);
@@ -112,20 +114,17 @@ class TileRegisters {
     }
     _tile_stored(0, c, 4 * ldc);
     _tile_stored(1, c + 16, 4 * ldc);
-    _tile_stored(2, below, 4 * ldc);
-    _tile_stored(3, below + 16, 4 * ldc);
+    _tile_stored(2, c + 16 * ldc, 4 * ldc);
+    _tile_stored(3, c + 16 * ldc + 16, 4 * ldc);
     fence();
   }
 
   // Computes as many rows of C as are configured, and 16 columns, or 32 if `wide`.
-  [[gnu::noinline]] static void strip(bool add, bool wide, int64_t k, const uint32_t* a,
-                                      int64_t lda, const uint32_t* b, int64_t ldb, float* c,
-                                      int64_t ldc) {
+  [[gnu::noinline]] static void strip(bool wide, int64_t k, const uint32_t* a, int64_t lda,
+                                      const uint32_t* b, int64_t ldb, float* c, int64_t ldc) {
     fence();
     _tile_zero(0);
     _tile_zero(1);
-    if (add) _tile_loadd(0, c, 4 * ldc);
-    if (add && wide) _tile_loadd(1, c + 16, 4 * ldc);
     for (; k >= 16; k -= 16, a += 16, b += 16 * ldb) {
       _tile_loadd(4, a, 4 * lda);
       _tile_loadd(6, b, 4 * ldb);

@@ -71,8 +71,9 @@ void pack_pairs(const blas::Product<float>& g, int64_t p, int64_t k, int64_t j, 
 void round_along(float factor, const float* x, int64_t stride, int64_t n, int64_t cols, Pair* to);
 void round_down(float factor, const float* x, int64_t stride, int64_t n, int64_t cols, Pair* to);
 
-// Computes C = op(A) B, or C += op(A) B if `add`, like tile_gemm, in the processor's tile registers.
-// Requires has_amx(). If TransA, the rows of A must be readable up to a multiple of 16 elements.
+// Computes C = op(A) B, or C += op(A) B if `add`, like tile_gemm, in the processor's tile
+// registers. Requires has_amx(). If TransA, the rows of A must be readable up to a multiple of 16
+// elements.
 // Long parameter list: as in BLAS's gemm.
 template <bool TransA>
 void amx_gemm(bool add, int64_t m, int64_t n, int64_t k, const Pair* a, int64_t lda, const Pair* b,
@@ -227,7 +228,7 @@ template <bool TransA>
 void amx_gemm(bool add, int64_t m, int64_t n, int64_t k, const Pair* a, int64_t lda, const Pair* b,
               int64_t ldb, float* c, int64_t ldc) {
   TileRegisters tiles;
-  if (!TransA) return tiles.multiply(add, m, n, k, a, lda, b, ldb, c, ldc);
+  if (!TransA || k == 0) return tiles.multiply(add, m, n, k, a, lda, b, ldb, c, ldc);
   constexpr int64_t rows = 32, depth = 64;
   alignas(64) Pair block[rows * depth];
   for (int64_t i = 0; i < m; i += rows)
@@ -291,9 +292,11 @@ class RoundedOperands {
     const int64_t cols = std::min(panel_cols<Pair>, g_.n - j), whole = padded<float>(cols);
     detail::with_padding<Pair, most_rows>(
         add, rows, cols, g_.c + i * g_.ldc + j, g_.ldc, [&](float* c, int64_t ldc) {
-          if (has_amx()) return tiles_.multiply(add, rows, whole, k, a, stride_, panel, 32, c, ldc);
+          if (has_amx())
+            return tiles_.multiply(add, rows, whole, k, a, stride_, panel, panel_cols<Pair>, c,
+                                   ldc);
           const auto block =
-              whole == 16 ? detail::panel_block<Pair, 1> : detail::panel_block<Pair, 2>;
+              whole == lanes<Pair> ? detail::panel_block<Pair, 1> : detail::panel_block<Pair, 2>;
           block(false, add, rows, k, a, stride_, panel, c, ldc);
         });
   }

@@ -7,8 +7,8 @@
 // It packs B one panel of columns at a time, right before the panel is used or, if B is not
 // transposed, while the first rows of A are multiplied by it. If B is large, the next panel is
 // prefetched meanwhile. BLAS instead packs all of A and B, and clears C in a separate pass. At the
-// sizes of a transformer's layers, packing and clearing take a tenth of BLAS's time. In float32 with
-// 512-bit vectors this kernel is 4 to 25% faster than OpenBLAS.
+// sizes of a transformer's layers, packing and clearing take a tenth of BLAS's time. In float32
+// with 512-bit vectors this kernel is 4 to 25% faster than OpenBLAS.
 // Long parameter lists: they follow BLAS's gemm, see tile_gemm.h.
 
 #include <algorithm>
@@ -76,9 +76,9 @@ template <class T>
     for (int64_t c = 0; c < width; ++c) to[q * width + c] = c < cols ? from[c * g.ldb + q] : T{0};
 }
 
-// Returns whether to pack rows of A before they are multiplied. Intel's processors, unlike AMD's, are
-// slow to read 8 rows in place: with packed rows, products on Emerald Rapids are 5 to 20% faster, and
-// 10 to 60% where A is transposed. A narrow C does not pay for packing.
+// Returns whether to pack rows of A before they are multiplied. Intel's processors, unlike AMD's,
+// are slow to read 8 rows in place: with packed rows, products on Emerald Rapids are 5 to 20%
+// faster, and 10 to 60% where A is transposed. A narrow C does not pay for packing.
 template <class T>
 bool packs_rows(const Product<T>& g) {
 #if defined(__x86_64__)
@@ -89,9 +89,9 @@ bool packs_rows(const Product<T>& g) {
 #endif
 }
 
-// Packs rows [i, i + rows) and columns [p, p + k) of op(A) into blocks of gemm_rows rows. A block is
-// stored by columns, as a matrix (step, gemm_rows) of which the first k rows are written. `to` must
-// have space for one more vector.
+// Packs rows [i, i + rows) and columns [p, p + k) of op(A) into blocks of gemm_rows rows. A block
+// is stored by columns, as a matrix (step, gemm_rows) of which the first k rows are written. `to`
+// must have space for one more vector.
 // Long parameter list: the position and size of a block.
 template <class T>
 [[gnu::noinline]] void pack_rows(const Product<T>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
@@ -176,8 +176,8 @@ template <class T>
 }
 
 // Calls multiply(block, stride) to compute the first `cols` columns of a block of C whose columns
-// from `cols` to panel_cols are padding. multiply writes whole rows, so it gets a copy of C if there
-// is padding. rows <= MaxRows.
+// from `cols` to panel_cols are padding. multiply writes whole vectors, so it gets a copy of C if
+// there is padding. rows <= MaxRows.
 template <class T, int64_t MaxRows, class Multiply>
 void with_padding(bool add, int64_t rows, int64_t cols, Sum<T>* c, int64_t ldc,
                   const Multiply& multiply) {
@@ -193,8 +193,8 @@ void with_padding(bool add, int64_t rows, int64_t cols, Sum<T>* c, int64_t ldc,
 
 }  // namespace detail
 
-/// The operands of panel_gemm without conversion: A is read in place or copied (detail::packs_rows),
-/// panels of B are copied.
+/// The operands of panel_gemm without conversion: A is read in place or copied
+/// (detail::packs_rows), panels of B are copied.
 template <class T>
 class PlainOperands {
  public:

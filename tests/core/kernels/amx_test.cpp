@@ -3,7 +3,10 @@
 
 #include "gradus/core/kernels/products/amx.h"
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <vector>
 
 #include "gradus/core/kernels/products/compressed.h"
