@@ -310,7 +310,7 @@ TEST_CASE("bfloat16 attention: queries that see no key beside others that do") {
   // Causal: the last 16 queries see keys.
   const Tensor y = scaled_dot_product_attention(q, k, v, {.causal = true});
   CHECK(values(y.slice(2, 0, 48)) == Values(48 * 32, 0.0));
-  CHECK(difference(y.slice(2, 48, 64).slice(2, 0, 1).flatten(), rounded(v)[0][0][0]) < 1e-6);
+  CHECK(difference(y.select(2, 48).flatten().to(float64), rounded(v)[0][0][0]) < 1e-6);
 }
 
 }  // namespace bfloat16_attention_test
