@@ -4,8 +4,8 @@
 // multiplies two of them: 16 x 16 x 32 multiply-adds.
 //
 // The baseline is gemm_rows_of in tile_gemm.h with AVX512-BF16's vector instruction: training steps
-// of transformers take 1.3 to 1.6 times as long as in float32. With tile registers they take 0.35
-// to 0.55 times as long, and products 0.13 to 0.41 times, including rounding and packing.
+// of transformers take 1.3 to 1.6 times as long as in float32. With tile registers they take 0.4 to
+// 0.65 times as long, and products 0.13 to 0.41 times, including rounding and packing.
 // Long parameter lists: as in BLAS's gemm, see tile_gemm.h.
 
 #include <cstdint>
