@@ -26,9 +26,9 @@ struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
   /// Makes a layer from existing parameters, for example a weight shared with an embedding, and
-  /// makes them require grad. Throws Error, with both unchanged, unless they are leaves of the same
-  /// dtype, float32 or float64, are not expanded, and have shapes that fit. Module::hidden_matrices
-  /// does not list this weight.
+  /// makes them require grad. They must be leaves, not expanded, both float32 or both float64, of
+  /// shapes (out, in) and (out). Otherwise throws Error and changes neither.
+  /// Module::hidden_matrices does not list this weight.
   explicit Linear(const Tensor& weight, const Tensor& bias = {});
   /// Applies the layer to x: (..., in) -> (..., out).
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;

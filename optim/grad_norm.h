@@ -31,9 +31,9 @@ void check_eps(const char* op, double eps);
 /// Throws Error if one of these contiguous parameters is listed twice or shares memory with
 /// another. The message begins with `op` and names both.
 void check_apart(const char* op, const std::vector<Tensor>& params);
-/// Throws Error if `state` contains a count below 0 or above 2^53. Counts are the elements of each
-/// int64 tensor whose name is `name` or ends with a dot and `name`: if `name` is "step", for
-/// example "Muon.step". The message begins with `op`.
+/// Throws Error if `state` contains a count below 0 or above 2^53. Counts are the elements of all
+/// int64 tensors named `name` or with a name that ends in "." + name: for "step", also "Muon.step".
+/// The message begins with `op`.
 void check_counts(const char* op, const NamedTensors& state, const std::string& name);
 
 }  // namespace internal

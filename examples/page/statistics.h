@@ -23,10 +23,9 @@ class LayerStatistics {
   /// Must be called before the optimiser's step.
   explicit LayerStatistics(const nn::Module& model);
   /// Returns the statistics as a JSON array: {"name", "weights", "gradients", "ratio"} for each
-  /// parameter, and {"name", "activations"} for each activation. "ratio" is |update| / |weights
-  /// before the update|, or null if that is not finite. The other fields are histograms as returned
-  /// by magnitudes(). Must be called after the step of the optimiser, before the gradients are
-  /// cleared.
+  /// parameter, and {"name", "activations"} for each activation. "ratio" is norm(update) / norm(old
+  /// weights), or null if not finite. "weights", "gradients" and "activations" are histograms, see
+  /// magnitudes(). Must be called after the optimiser's step, before the gradients are cleared.
   std::string take(const NamedTensors& activations) const;
 
  private:

@@ -22,8 +22,8 @@ Tensor read_picture(const std::string& path, int64_t size, int64_t channels);
 struct PictureReader {
   int64_t size, channels;  ///< size and channels of the model's input
   models::ImageInfo info;  ///< normalisation and names of the classes, from the model's folder
-  /// Returns a description of `picture` (1, channels, size, size), which read_pictures() has
-  /// already normalised by `info`. The description is printed directly after the name of the file.
+  /// Returns a description of `picture` (1, channels, size, size), already normalised with
+  /// info.stats. read_pictures() prints the description directly after the name of the file.
   std::function<std::string(const Tensor& picture)> say;
 };
 

@@ -212,8 +212,8 @@ class PlainOperands {
     const bool aliased = g.lda * static_cast<int64_t>(sizeof(T)) % 4096 == 0;
     return g.trans_a && aliased && !detail::packs_rows(g) ? detail::tall_rows : gemm_rows;
   }
-  /// Prepares the block of op(A) with rows [i, i + rows) and columns [p, p + k). panel_gemm calls
-  /// this before it multiplies the block.
+  /// Packs rows [i, i + rows) and columns [p, p + k) of op(A), unless A is read in place. panel_gemm
+  /// calls this before it uses them.
   void take_rows(int64_t i, int64_t rows, int64_t p, int64_t k) {
     if (!packs_ || (i == i_ && p == p_)) return;
     i_ = i, p_ = p;

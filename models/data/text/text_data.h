@@ -8,8 +8,8 @@
 
 namespace gradus::models {
 
-/// A batch of B windows of a text: T consecutive tokens each and, for each of these tokens, the
-/// token that follows it. T is the `context` passed to TextData, or less in the window that
+/// A batch of B windows of a text. A window has T consecutive tokens and, as targets, the token
+/// that follows each. T is the `context` passed to TextData, or less in the window that
 /// TextData::after_windows() returns.
 struct TokenBatch {
   Tensor inputs;   ///< (B, T) int64
