@@ -114,18 +114,14 @@ inline void window_rows(int64_t m, int64_t k, const E* a, const int64_t* rows,
 inline void amx_window_gemm(bool add, int64_t m, int64_t cols, int64_t k, const Pair* a,
                             const int64_t* rows, const int64_t* places, const Pair* panel, float* c,
                             int64_t ldc) {
-  constexpr int64_t block_rows = 32, block_depth = 64;
-  alignas(64) Pair block[block_rows * block_depth];
-  TileRegisters tiles;
-  for (int64_t i = 0; i < m; i += block_rows)
-    for (int64_t p = 0; p < k; p += block_depth) {
-      const int64_t r = std::min(block_rows, m - i), depth = std::min(block_depth, k - p);
-      for (int64_t q = 0; q < depth; q += lanes<int64_t>)
-        gather_columns(r, std::min(lanes<int64_t>, depth - q), a, rows + i, places + p + q,
-                       block + q, block_depth);
-      tiles.multiply(add || p > 0, r, padded<float>(cols), depth, block, block_depth,
-                     panel + p * panel_cols<Pair>, panel_cols<Pair>, c + i * ldc, ldc);
-    }
+  const auto gather = [=](int64_t i, int64_t r, int64_t p, int64_t depth, Pair* block,
+                          int64_t stride) {
+    for (int64_t q = 0; q < depth; q += lanes<int64_t>)
+      gather_columns(r, std::min(lanes<int64_t>, depth - q), a, rows + i, places + p + q, block + q,
+                     stride);
+  };
+  TileRegisters().multiply_blocks(add, m, padded<float>(cols), k, gather, panel, panel_cols<Pair>,
+                                  c, ldc);
 }
 
 }  // namespace detail

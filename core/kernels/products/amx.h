@@ -69,6 +69,25 @@ class TileRegisters {
     }
   }
 
+  /// Computes C like multiply(), for an A that is in no order of memory that the registers can load.
+  /// fill(i, rows, p, depth, block, stride) writes rows [i, i + rows) and columns [p, p + depth) of
+  /// A to a block with row stride `stride`, which has space for whole blocks of 16 rows and columns.
+  // Long parameter list: as in BLAS's gemm.
+  template <class Fill>
+  void multiply_blocks(bool add, int64_t m, int64_t n, int64_t k, const Fill& fill,
+                       const uint32_t* b, int64_t ldb, float* c, int64_t ldc) {
+    constexpr int64_t most_rows = 32, stride = 64;
+    alignas(64) uint32_t block[most_rows * stride];
+    for (int64_t i = 0; i < m; i += most_rows) {
+      int64_t p = 0;
+      do {  // once if k = 0, to clear C
+        const int64_t rows = std::min(most_rows, m - i), depth = std::min(stride, k - p);
+        fill(i, rows, p, depth, block, stride);
+        multiply(add || p > 0, rows, n, depth, block, stride, b + p * ldb, ldb, c + i * ldc, ldc);
+      } while ((p += stride) < k);
+    }
+  }
+
  private:
   // Sizes the registers (`rows` rows for A and C), which clears them. square() keeps C in 0 to 3,
   // A in 4 and 5, B in 6 and 7. strip() keeps C in 0 and 1, A in 4, B in 6 and 7; 5 holds the last
@@ -156,6 +175,8 @@ constexpr bool has_amx() { return false; }
 struct TileRegisters {
   template <class... Arguments>
   void multiply(const Arguments&...) {}
+  template <class... Arguments>
+  void multiply_blocks(const Arguments&...) {}
 };
 
 #endif

@@ -228,18 +228,15 @@ template <bool TransA>
 void amx_gemm(bool add, int64_t m, int64_t n, int64_t k, const Pair* a, int64_t lda, const Pair* b,
               int64_t ldb, float* c, int64_t ldc) {
   TileRegisters tiles;
-  if (!TransA || k == 0) return tiles.multiply(add, m, n, k, a, lda, b, ldb, c, ldc);
-  constexpr int64_t rows = 32, depth = 64;
-  alignas(64) Pair block[rows * depth];
-  for (int64_t i = 0; i < m; i += rows)
-    for (int64_t p = 0; p < k; p += depth) {
-      const int64_t r = std::min(rows, m - i), d = std::min(depth, k - p);
-      for (int64_t s = 0; s < r; s += 16)
-        for (int64_t q = 0; q < d; q += 16)
-          transpose_square<Pair>(d - q, 1, a + (p + q) * lda + i + s, lda, block + s * depth + q,
-                                 depth);
-      tiles.multiply(add || p > 0, r, n, d, block, depth, b + p * ldb, ldb, c + i * ldc, ldc);
-    }
+  if (!TransA) return tiles.multiply(add, m, n, k, a, lda, b, ldb, c, ldc);
+  const auto transpose = [=](int64_t i, int64_t rows, int64_t p, int64_t depth, Pair* block,
+                             int64_t stride) {
+    for (int64_t r = 0; r < rows; r += 16)
+      for (int64_t q = 0; q < depth; q += 16)
+        transpose_square<Pair>(depth - q, 1, a + (p + q) * lda + i + r, lda, block + r * stride + q,
+                               stride);
+  };
+  tiles.multiply_blocks(add, m, n, k, transpose, b, ldb, c, ldc);
 }
 
 // Long parameter list: as declared above.

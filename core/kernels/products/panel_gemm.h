@@ -89,25 +89,37 @@ bool packs_rows(const Product<T>& g) {
 #endif
 }
 
+// The number of rows that pack_rows packs together. This reads whole cache lines of a transposed A,
+// and transposes whole squares of any other.
+template <class T>
+inline constexpr int64_t packed_rows = 2 * std::max(lanes<T>, gemm_rows);
+
 // Packs rows [i, i + rows) and columns [p, p + k) of op(A) into blocks of gemm_rows rows. A block
 // is stored by columns, as a matrix (step, gemm_rows) of which the first k rows are written. `to`
-// must have space for one more vector.
+// must have space for a multiple of packed_rows rows.
 // Long parameter list: the position and size of a block.
 template <class T>
 [[gnu::noinline]] void pack_rows(const Product<T>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                                  int64_t step, T* to) {
-  const int64_t squares = g.trans_a ? 0 : k / lanes<T> * lanes<T>;
-  for (int64_t r = 0; r < rows; r += gemm_rows, to += gemm_rows * step) {
-    const int64_t n = std::min(gemm_rows, rows - r);
-    // Writes whole vectors. What it writes after a column is overwritten by the next one.
-    tile_transpose(n, squares, T{1}, g.a_at(i + r, p), g.lda, to, gemm_rows);
-    for (int64_t q = squares; q < k; ++q) {
-      const T* from = g.a_at(i + r, p + q);
-      if (g.trans_a && n == gemm_rows)
-        std::memcpy(to + q * gemm_rows, from, sizeof(T) * gemm_rows);
-      else
-        for (int64_t e = 0; e < n; ++e) to[q * gemm_rows + e] = from[g.trans_a ? e : e * g.lda];
+  constexpr int64_t group = packed_rows<T>, side = group / 2;
+  alignas(vector_bytes) T square[side * group] = {};
+  for (int64_t r = 0; r < rows; r += group, to += group * step) {
+    const int64_t n = std::min(group, rows - r);
+    const auto write = [=](int64_t q, const T* column) {
+      for (int64_t e = 0; e < group; e += gemm_rows)
+        std::memcpy(to + e * step + q * gemm_rows, column + e, sizeof(T) * gemm_rows);
+    };
+    int64_t q = 0;
+    for (; g.trans_a && n == group && q < k; ++q) write(q, g.a_at(i + r, p + q));
+    for (; !g.trans_a && q + side <= k; q += side) {
+      for (int64_t s = 0; s < n; s += side)
+        transpose_square(n - s, T{1}, g.a_at(i + r + s, p + q), g.lda, square + s, group);
+      for (int64_t f = 0; f < side; ++f) write(q + f, square + f * group);
     }
+    for (; q < k; ++q)
+      for (int64_t e = 0; e < n; ++e)
+        to[e / gemm_rows * gemm_rows * step + q * gemm_rows + e % gemm_rows] =
+            *g.a_at(i + r + e, p + q);
   }
 }
 
@@ -206,7 +218,7 @@ class PlainOperands {
       : g_(g),
         packs_(detail::packs_rows(g)),
         step_(step),
-        packed_(packs_ ? ceil_div(rows, gemm_rows) * gemm_rows * step + lanes<T> : 0) {}
+        packed_(packs_ ? ceil_div(rows, group) * group * step : 0) {}
   /// Returns the number of rows of C that are summed in registers at a time.
   static int64_t block_rows(const Product<T>& g) {
     const bool aliased = g.lda * static_cast<int64_t>(sizeof(T)) % 4096 == 0;
@@ -256,6 +268,7 @@ class PlainOperands {
   bool trans_a() const { return packs_ || g_.trans_a; }
   int64_t lda() const { return packs_ ? gemm_rows : g_.lda; }
 
+  static constexpr int64_t group = detail::packed_rows<T>;
   const Product<T>& g_;
   bool packs_;
   int64_t step_, i_ = -1, p_ = -1;

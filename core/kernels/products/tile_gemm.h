@@ -97,6 +97,8 @@ inline void gemm_block(int64_t k, const T* a, int64_t lda, const T* b, int64_t l
   auto at = [=](auto i) { return reinterpret_cast<Memory*>(c + i / N * ldc + i % N * lanes<T>); };
   Vector sum[R * N];
   unroll<R * N>([&](auto i) { sum[i] = Vector{}; });
+  // With more steps per branch, products on Emerald Rapids are 2% faster.
+#pragma GCC unroll 4
   for (int64_t p = 0; p < k; ++p) {
     typename Register<T>::type row[N];
     unroll<N>([&](auto v) {
