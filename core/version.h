@@ -1,6 +1,6 @@
 #pragma once
-// The version of gradus, defined only here; the Makefile reads it from this file. Before 1.0 a new
-// minor version may break compatibility, and it changes the SONAME of the shared library.
+// The version of gradus, defined only here; the Makefile reads it from this file. Before 1.0, each
+// new minor version changes the SONAME of the shared library and may break compatibility.
 
 ///@{
 /// The version of gradus that a program is compiled with.

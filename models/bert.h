@@ -1,6 +1,6 @@
 #pragma once
-// BERT: an encoder that is pre-trained to predict masked words and whether one text follows
-// another, and then fine-tuned. Devlin et al. 2019, arXiv 1810.04805.
+// BERT: an encoder that is pre-trained by masked-word and next-sentence prediction, then
+// fine-tuned. Devlin et al. 2019, arXiv 1810.04805.
 
 #include "gradus/core/ops/loss.h"
 #include "gradus/models/data/text/masked_pairs.h"
@@ -53,7 +53,7 @@ struct Bert : nn::Module {
   static Fields fields(BertConfig& config);
 
   const BertConfig config;
-  nn::Embedding words, positions, segments;  ///< summed for each token
+  nn::Embedding words, positions, segments;  ///< a token's three embeddings are summed
   nn::LayerNorm embedding_norm;              ///< applied to the summed embeddings
   nn::Dropout dropout;                       ///< applied after embedding_norm
   std::vector<nn::Block> blocks;             ///< the encoder, post-norm

@@ -69,7 +69,7 @@ struct Captioner : nn::Module {
   Tensor operator()(const Tensor& images, const Tensor& words) const;
   /// Returns the mean cross entropy of the captions' tokens after [START], plus config.coverage
   /// times the mean over captions and positions i of (1 - sum_t alpha_ti)^2. alpha_ti is the
-  /// attention to position i before word t. `captions` have the form [START] text [END], as
+  /// attention weight of position i for word t. `captions` have the form [START] text [END], as
   /// returned by text_batch(). Throws Error if a caption has fewer than 2 or more than
   /// config.context + 1 tokens.
   Tensor loss(const Tensor& images, const TextBatch& captions) const;

@@ -64,14 +64,15 @@ struct CLIP : nn::Module {
   /// Returns unit-length embeddings of texts (M, T): (M, shared).
   Tensor text_features(const TextBatch& texts) const;
   /// Returns the cosine similarities of N images and M texts, multiplied by min(e^logit_scale,
-  /// 100): (N, M). Both arguments are unit-length embeddings. For zero-shot classification, take
-  /// the argmax over texts that name the classes. For retrieval, take the topk along either axis.
+  /// 100): (N, M). The arguments are unit-length embeddings, (N, shared) and (M, shared). For
+  /// zero-shot classification, take the argmax over texts that name the classes. For retrieval,
+  /// take the topk along either axis.
   Tensor similarity(const Tensor& image_features, const Tensor& text_features) const;
-  /// Returns the contrastive loss of pairs: image i belongs to text i. It is the mean of two cross
-  /// entropies: of finding each image's text among all texts, and of finding each text's image
-  /// among all images. In training mode, logit_scale is first clamped to at most log 100 (section
-  /// 2.5 of the paper); in evaluation mode it is used as it is. Throws Error unless there are as
-  /// many images as texts, at least two.
+  /// Returns the contrastive loss of pairs: image i belongs to text i. The loss is the mean of two
+  /// cross entropies: of finding each image's text among all texts, and of finding each text's
+  /// image among all images. In training mode, logit_scale is first clamped to at most log 100
+  /// (section 2.5 of the paper). In evaluation mode, logit_scale is not clamped. Throws Error
+  /// unless the number of images equals the number of texts and is at least two.
   Tensor loss(const Tensor& images, const TextBatch& texts) const;
 };
 

@@ -16,14 +16,14 @@ namespace gradus::models {
 
 /// A batch of sequences that a model continues, and the model's state after the tokens read so far
 /// (key/value caches, recurrent states). A generative model has a function decoder() that returns a
-/// Decoder. Use a Decoder while a NoGrad exists and, to turn dropout off, an EvalMode.
+/// Decoder. Use a Decoder under NoGrad and, to turn dropout off, under EvalMode.
 class Decoder {
  public:
   virtual ~Decoder() = default;
   /// Returns the vocabulary size.
   virtual int64_t vocab() const = 0;
-  /// Reads T more tokens of each row, ids (rows, T) int64 with 1 <= T <= room(). Returns the logits
-  /// of the token that follows them: (rows, vocab).
+  /// Reads the next T tokens of each row: `ids` (rows, T) int64, with 1 <= T <= room(). Returns the
+  /// logits of the token after them: (rows, vocab).
   virtual Tensor next_logits(const Tensor& ids) = 0;
   /// Gives each row i the state that row rows[i] had before the call. `rows` is an int64 tensor
   /// with one index per row.
@@ -55,8 +55,8 @@ class SourceRows {
   /// `op`. `op` is not copied and must outlive this object.
   SourceRows(const char* op, int64_t sources, int64_t beams);
   int64_t size() const { return std::ssize(source_); }
-  /// Returns the index of each row's source: (size()), int64. If x has one element per source,
-  /// index_select(x, 0, index()) has the element of each row's source.
+  /// Returns the index of each row's source: (size()), int64. For a tensor x with one element per
+  /// source, index_select(x, 0, index()) returns the element for each row.
   Tensor index() const;
   /// Throws Error if gradients are being recorded. Also throws Error unless `ids` is (size(), T)
   /// int64 with 1 <= T <= room.
@@ -91,7 +91,8 @@ struct SamplingOptions {
   /// number below 1 raises the logits. Must be above 0 and finite. Keskar et al. 2019, arXiv
   /// 1909.05858, section 4.1.
   double repetition_penalty = 1;
-  /// Pairs of a token id and a number to add to its logit. -infinity excludes the token.
+  /// Pairs (id, bias): adds `bias` to the logit of token `id`. A bias of -infinity excludes the
+  /// token.
   std::vector<std::pair<int64_t, double>> logit_bias = {};
 };
 
@@ -110,23 +111,24 @@ struct GenerateOptions {
   int64_t stop_token = -1;  ///< generation ends when this token is sampled; it is not part of the
                             ///< text; -1 means none
   std::function<void(int64_t)> on_token = {};  ///< called with each new token
-  /// Called after each new token, unless the limit `tokens` is reached. Generation ends if it
-  /// returns true.
+  /// Called after each new token, unless the limit `tokens` is reached. If this function returns
+  /// true, generation ends.
   std::function<bool()> stop_if = {};
-  /// If not null, the log probability of each new token is appended to this vector. It is computed
-  /// from the unchanged logits of the ids below `vocab`: before temperature, penalty and bias.
+  /// If not null, the log probability of each new token is appended to this vector. Log
+  /// probabilities are computed from the model's logits for ids below `vocab`, before temperature,
+  /// penalty and bias.
   std::vector<double>* log_probabilities = nullptr;
-  /// If not null, generate() stores in this vector the tokens that the decoder has read, so that a
-  /// later call with the same decoder need not read them again, as in a conversation. Pass an empty
-  /// vector to the first call. If a later prompt begins with these tokens, is longer, and fits into
-  /// the decoder, only the rest of the prompt is read. The vector is emptied if generation fails
-  /// midway, or if the decoder had to drop the start of the text.
+  /// Tokens that the decoder has read, for conversations. If not null, generate() stores these
+  /// tokens in this vector. A later call with the same decoder and vector skips these tokens if its
+  /// prompt begins with them, is longer, and fits into the decoder. Pass an empty vector to the
+  /// first call. The vector is emptied if generation fails midway, or if the decoder had to drop
+  /// the start of the text.
   std::vector<int64_t>* held = nullptr;
 };
 
 /// A text that is generated piece by piece and cut off before a stop string. If there are several
-/// stop strings, the one that is complete first counts; of two that are complete at the same time,
-/// the longer one.
+/// stop strings, the first one to become complete counts. If several become complete at the same
+/// character, the longest one counts.
 class StopText {
  public:
   /// Throws Error if a stop string is empty.
@@ -156,8 +158,8 @@ class Continuation {
   bool running() const { return running_; }
   /// Returns the last n tokens, or all tokens if there are fewer, as a tensor (1, length).
   Tensor last(int64_t n) const;
-  /// Samples a token from logits (vocab) and appends it. If it is the stop token, ends the text
-  /// without appending it.
+  /// Samples a token from logits (vocab) and appends it to the text. A stop token ends the text and
+  /// is not appended.
   void add(const Tensor& logits);
   const std::vector<int64_t>& text() const { return text_; }  ///< prompt and new tokens
   /// Returns the new tokens.
@@ -172,13 +174,14 @@ class Continuation {
 };
 }  // namespace internal
 
-/// Continues `prompt` (token ids) and returns the new tokens. `decoder` must have one row. It is
-/// cleared first, unless options.held says that it has already read the start of the prompt. If the
-/// prompt is longer than decoder.capacity(), only its end is read. Whenever the decoder is full, it
-/// is cleared and reads the last capacity() / 2 tokens again. In a long text, each new token
-/// therefore has at least capacity() / 2 tokens as context, and the decoder reads about two tokens
-/// per new token on average. Throws Error if the prompt is empty, if it contains an id outside the
-/// vocabulary, if an option is out of range, or if sample_token() throws.
+/// Continues `prompt` (token ids) and returns the new tokens. `decoder` must have one row. The
+/// decoder is cleared first, unless options.held shows that it has already read the start of the
+/// prompt. If the prompt is longer than decoder.capacity(), the decoder reads only the end of the
+/// prompt. Whenever the decoder is full, it is cleared and reads the last capacity() / 2 tokens
+/// again. In a long text, each new token therefore has at least capacity() / 2 tokens as context,
+/// and the decoder reads about two tokens per new token on average. Throws Error if the prompt is
+/// empty, if it contains an id outside the vocabulary, if an option is out of range, or if
+/// sample_token() throws.
 std::vector<int64_t> generate(Decoder& decoder, const std::vector<int64_t>& prompt,
                               const GenerateOptions& options = {});
 
@@ -211,9 +214,9 @@ struct Hypothesis {
 
 /// Returns the targets (output sequences) that beam search finds for each source, best score first:
 /// from 1 to options.beams per source. `decoder` must have options.beams consecutive rows per
-/// source; it is cleared first. Each target that ends with the stop token narrows the beam by one:
-/// Sutskever et al. 2014, arXiv 1409.3215, section 3.2. The score is that of Wu et al. 2016, arXiv
-/// 1609.08144, equation 14, without its coverage penalty. Throws Error if an option is out of
+/// source, and is cleared first. Each target that ends with the stop token narrows the beam by one
+/// (Sutskever et al. 2014, arXiv 1409.3215, section 3.2). The score is that of Wu et al. 2016,
+/// arXiv 1609.08144, equation 14, without its coverage penalty. Throws Error if an option is out of
 /// range, if the decoder has another number of rows, if a logit is NaN, or if no logit is finite.
 std::vector<std::vector<Hypothesis>> beam_search(Decoder& decoder, int64_t sources,
                                                  const BeamSearchOptions& options);

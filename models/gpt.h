@@ -29,7 +29,7 @@ struct GPTConfig {
   bool bias = false;     ///< add biases to the LayerNorms and to all linear layers except the head
   bool tie = true;       ///< share the token embedding's weight with the output layer
   Activation activation = Activation::gelu;  ///< activation of the feed-forward layers
-  bool gated = false;    ///< use gated feed-forward layers, see nn::MLPOptions; with silu: SwiGLU
+  bool gated = false;    ///< use gated feed-forward layers (nn::MLP); SwiGLU if activation is silu
   int64_t hidden = 0;    ///< feed-forward hidden size; 0 means 4 * dim, or about 8/3 * dim if gated
   int64_t kv_heads = 0;  ///< key/value heads; must divide `heads`; 0 means as many as `heads`
   int64_t head_dim = 0;  ///< size of a head, an even number if rotary; 0 means dim / heads
@@ -42,7 +42,7 @@ struct GPTConfig {
                                              ///< square
   int64_t window = 0;                        ///< attention window in tokens; 0 means no limit
   // The options from qk_norm to token_shift let training reach a given loss in fewer steps.
-  bool qk_norm = false;  ///< apply RMSNorm to queries and keys, see nn::MultiHeadAttention
+  bool qk_norm = false;  ///< apply RMSNorm to each head's queries and keys
   /// Initialise with zeros the layers that write to the residual stream, and the head if it is not
   /// tied.
   bool zero_init = false;
@@ -57,7 +57,8 @@ struct GPTConfig {
   /// Add logits from a learned (vocab, vocab) table, indexed by the current token. Requires
   /// vocab <= GPT::max_bigram_vocab.
   bool bigram = false;
-  /// Mix the input of each sublayer with its input for the previous token, see nn::token_shift.
+  /// Replace the input x_t of each sublayer by x_t + w (x_{t-1} - x_t), see nn::token_shift. The
+  /// weights w (dim) are learned.
   bool token_shift = false;
   /// If above 0, backward recomputes the activations of this many blocks at a time, to save memory.
   /// 0 keeps all activations instead. save_model() does not store this option.
@@ -72,8 +73,8 @@ class GPTDecoder;
 
 /// The model: token and position embeddings, pre-norm blocks, a final norm, and a linear layer to
 /// logits. As in GPT-2, matrices are initially normal with standard deviation 0.02, or
-/// 0.02 / sqrt(2 * layers) in layers that write to the residual stream. Biases are initially 0. The
-/// options zero_init and bigram change this.
+/// 0.02 / sqrt(2 * layers) in layers that write to the residual stream. Biases are initially 0.
+/// With zero_init or bigram, some matrices are initially 0 instead.
 struct GPT : nn::Module {
   using Config = GPTConfig;
   static constexpr const char* kind = "gpt";
@@ -97,7 +98,7 @@ struct GPT : nn::Module {
   const Tensor stream_mix, embedding_mix;
   ///@}
   /// Learned table (vocab, vocab) if config.bigram is true, undefined otherwise. Row i is added to
-  /// the logits after a token with id i. Initially 0.
+  /// the next-token logits at each token with id i. Initially 0.
   const Tensor bigram;
   explicit GPT(const GPTConfig& config);
 

@@ -51,7 +51,7 @@ struct MAE : nn::Module {
   const Tensor decoder_positions;         ///< (1, 1 + patches, decoder_dim), class token first
   std::vector<nn::Block> decoder_blocks;  ///< pre-norm
   nn::LayerNorm decoder_norm;             ///< applied to the last decoder block's output
-  nn::Linear decoder_head;                ///< decoder_dim -> pixels of a patch
+  nn::Linear decoder_head;                ///< decoder_dim -> channels * patch * patch
   explicit MAE(const MAEConfig& config);
 
   /// Returns a random permutation of the patches of each image: (batch, patches) int64. The last

@@ -1,9 +1,9 @@
 #pragma once
-// Evaluates features that were learned without labels, by the accuracy of simple classifiers.
-// Gradients do not flow to the features, and results depend only on the arguments. Features are
-// (N, D) of a floating dtype with N >= 1 and D >= 1. D and the dtype must be the same for training
-// and test. Labels are (N) int64 and at least 0. Training labels must be below 2^20. The functions
-// throw Error on other features or labels.
+// Simple classifiers for evaluating features that were learned without labels. Gradients do not
+// flow to the features, and results depend only on the arguments. Features are (N, D) of a floating
+// dtype with N >= 1 and D >= 1. D and the dtype must be the same for training and test. Labels are
+// (N) int64 and at least 0. Training labels must be below 2^20. The functions throw Error on other
+// features or labels.
 
 #include "gradus/core/tensor/tensor.h"
 

@@ -38,8 +38,9 @@ struct RNNTranslator : nn::Module {
   nn::Embedding source_embedding, target_embedding;  ///< (source_vocab, dim); (target_vocab, dim)
   nn::Dropout dropout;          ///< applied to embeddings, between layers, and before the head
   nn::RecurrentLayers encoder;  ///< bidirectional, with states of size hidden / 2 per direction
-  /// Maps the final h of both directions of the last encoder layer, concatenated, to the initial h
-  /// of all decoder layers: hidden -> layers * hidden, then tanh. The initial c of an LSTM is 0.
+  /// Linear layer, hidden -> layers * hidden, followed by tanh. The input is the final h of the
+  /// last encoder layer, both directions concatenated. The output is the initial h of all decoder
+  /// layers. The initial c of an LSTM is 0.
   nn::Linear bridge;
   nn::Attention attention;  ///< attention of the decoder to the encoder's outputs
   /// The decoder's cells, one per layer. The first reads [embedding, context vector].

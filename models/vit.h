@@ -62,9 +62,9 @@ struct ViT : nn::Module {
   /// Tokens::class_token, returns only the output for the class token, (B, 1, dim). The last block
   /// then does not compute the outputs for the other tokens (see nn::Block::first).
   Tensor encode(const Tensor& embedded, Tokens tokens = Tokens::all) const;
-  /// Returns image features: (B, channels, image, image) -> (B, dim). They are the output of the
-  /// class token or the mean over patches, see config.pooling. With Pooling::token, the class token
-  /// is the only query of the last block. To record the attention of all tokens with an
+  /// Returns image features: (B, channels, image, image) -> (B, dim). config.pooling selects the
+  /// output of the class token or the mean over patches. With Pooling::token, the class token is
+  /// the only query of the last block. To record the attention of all tokens with an
   /// AttentionTrace, call encode(embed(images)) instead.
   Tensor features(const Tensor& images) const;
   /// Returns the number of features per image.

@@ -64,7 +64,8 @@ using MaxPool2d = ImageLayer<max_pool2d, MaxPool2dOptions>;
 using AvgPool2d = ImageLayer<avg_pool2d, AvgPool2dOptions>;
 using Upsample = ImageLayer<interpolate, InterpolateOptions>;
 ///@}
-/// Computes adaptive_avg_pool2d(x, size): averages images (..., H, W) over windows, down to `size`.
+/// Computes adaptive_avg_pool2d(x, size): resizes images (..., H, W) to `size` by averaging
+/// windows.
 struct AdaptiveAvgPool2d {
   Size2d size;  ///< size of the output
   explicit AdaptiveAvgPool2d(Size2d size_) : size(size_) {}

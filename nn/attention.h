@@ -17,13 +17,13 @@ struct MultiHeadAttentionOptions {
   int64_t rotary = 0;     ///< if > 0: use rotary positions, for at most this many tokens; requires
                           ///< an even key_dim
   RotaryOptions frequencies = {};  ///< frequencies of the rotary positions
-  /// Rotary positions to share: the member `positions` of another layer, a table of shape (rotary,
-  /// key_dim). The layer then ignores `frequencies`. If undefined, the layer computes its own
-  /// table.
+  /// A table of rotary positions, (rotary, key_dim), to share with another layer: pass the member
+  /// `positions` of that layer. `frequencies` is then ignored. If `positions` is undefined, the
+  /// layer computes its own table.
   ///
-  /// Convert layers that share a table to float64 by one call of to(), on a module that contains
-  /// them all. Only the layer that computed the table recomputes it in float64. to() of another
-  /// layer merely converts the float32 values.
+  /// To convert layers that share a table to float64, call to() once, on a module that contains all
+  /// of them. Only the layer that computed the table recomputes it in float64. to() of any other of
+  /// these layers merely converts the float32 values.
   Tensor positions = {};
   bool causal = false;    ///< tokens attend only to themselves and earlier tokens
   bool bias = true;       ///< add biases in both linear layers, qkv and proj
@@ -50,7 +50,7 @@ struct MultiHeadAttentionOptions {
 ///     2302.05442
 ///   value_shortcut: Zhou et al. 2024, arXiv 2410.17897
 struct MultiHeadAttention : Module {
-  int64_t heads, kv_heads, key_dim, value_dim;  ///< see MultiHeadAttentionOptions
+  int64_t heads, kv_heads, key_dim, value_dim;  ///< options of these names, defaults filled in
   bool causal;     ///< tokens attend only to themselves and earlier tokens
   int64_t window;  ///< each token attends to itself and window - 1 earlier ones; 0 means no limit
   ///@{
@@ -72,17 +72,17 @@ struct MultiHeadAttention : Module {
   /// is true where a token may attend to another; a mask of x's dtype is added to the scores. For a
   /// token that may attend to no token, the attention output is 0, and proj adds only its bias.
   ///
-  /// `first_values` passes the first layer's values to the other layers of a stack. Construct all
-  /// layers but the first with value_shortcut, and pass to all layers a pointer to the same tensor.
-  /// The first layer assigns its values (B, T, kv_heads * value_dim) to this tensor. The other
-  /// layers read the tensor, and throw Error if it is undefined or the pointer is null.
+  /// `first_values` passes the values of the first layer of a stack to the later layers. Construct
+  /// the later layers with value_shortcut, and pass to all layers a pointer to the same tensor. The
+  /// first layer assigns its values (B, T, kv_heads * value_dim) to this tensor. The later layers
+  /// read the tensor, and throw Error if it is undefined or the pointer is null.
   Tensor operator()(const Tensor& x, const Tensor& mask = {}, Tensor* first_values = nullptr) const;
   /// Computes self-attention of x (B, T, dim), the next T tokens of the sequences in `cache`. These
   /// tokens also attend to the cached tokens, and their keys and values are appended to the cache.
-  /// Throws Error if the attention is not causal, if gradients are being recorded, if there are
-  /// more tokens than the cache's capacity or the rotary positions allow, or if T > 1 and the
-  /// cached sequences differ in length. `first_values` is used as in the overload without a cache,
-  /// for the values of these T tokens.
+  /// Throws Error if the attention is not causal, if gradients are being recorded, or if T > 1 and
+  /// the cached sequences differ in length. Also throws Error if the tokens exceed the cache's
+  /// capacity or the number of rotary positions. `first_values` is used as in the overload without
+  /// a cache, for the values of these T tokens.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const;
   /// Returns an empty cache for `batch` sequences of up to `capacity` tokens.
   KeyValueCache make_cache(int64_t batch, int64_t capacity) const;
@@ -94,8 +94,8 @@ struct MultiHeadAttention : Module {
   Tensor cross(const Tensor& x, const Tensor& memory, const Tensor& mask = {}) const {
     return cross(x, keys_and_values(memory), mask);
   }
-  /// Computes cross-attention with keys and values that keys_and_values() returned. x and `mask`
-  /// are as in the overload that takes `memory` as a tensor.
+  /// Computes cross-attention of x (B, Tq, dim) to `memory`, which keys_and_values() returned.
+  /// `mask` and the errors are the same as in the overload that takes `memory` as a tensor.
   Tensor cross(const Tensor& x, const KeysAndValues& memory, const Tensor& mask = {}) const;
   /// Returns the keys and values of `memory` (B, Tk, dim), for several calls of cross().
   KeysAndValues keys_and_values(const Tensor& memory) const;

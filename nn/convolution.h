@@ -63,13 +63,14 @@ struct BatchNormOptions {
   bool affine = true;     ///< scale by a weight and add a bias
 };
 /// Batch normalisation of x (N, C, ...). In training mode, normalises by the mean and variance of
-/// the batch, and throws Error if a channel has only one element. Also updates the running mean and
-/// variance (with the unbiased variance, as in PyTorch), unless the batch is empty or backward
-/// recomputes activations (see recompute()). In evaluation mode, normalises by the running mean and
-/// variance. Unlike in PyTorch, the state dict has no num_batches_tracked.
+/// the batch, and updates the running statistics with the batch's mean and, as in PyTorch, its
+/// unbiased variance. An empty batch does not update the running statistics, nor does backward when
+/// it recomputes activations (see recompute()). Throws Error in training mode if a channel has only
+/// one element. In evaluation mode, normalises by the running mean and variance. Unlike in PyTorch,
+/// the state dict has no num_batches_tracked.
 struct BatchNorm : Module {
   const Tensor weight, bias, running_mean, running_var;  ///< (C); weight and bias may be undefined
-  double eps, momentum;                                  ///< see BatchNormOptions
+  double eps, momentum;                                  ///< the options of these names
   explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {});
   Tensor operator()(const Tensor& x) const;
 };
@@ -79,7 +80,8 @@ using BatchNorm1d = BatchNorm;
 using BatchNorm2d = BatchNorm;
 ///@}
 
-/// Group normalisation of x (N, C, ...): see group_norm().
+/// Group normalisation of x (N, C, ...): normalises each group of channels of each example by the
+/// mean and variance of its elements; see group_norm().
 struct GroupNorm : Module {
   const Tensor weight, bias;  ///< (C)
   int64_t groups;             ///< number of channel groups

@@ -33,8 +33,8 @@ Tensor normal(const Shape& shape, double mean = 0, double std = 1);
 Initialiser normal();
 /// Draws values from the normal distribution truncated to [low, high], without clamping. `low` and
 /// `high` are values, not multiples of `std`. Throws Error unless mean, std, low and high are
-/// finite, std > 0 and low < high. Also throws Error if the interval is more than 36 std away from
-/// the mean.
+/// finite, std > 0 and low < high. Also throws Error if the interval is more than about 36 std away
+/// from the mean.
 Tensor trunc_normal(const Shape& shape, double mean = 0, double std = 1, double low = -2,
                     double high = 2);
 

@@ -92,14 +92,14 @@ void KeyValueCache::fill_gaps() {
 }
 
 void KeyValueCache::reorder(const Tensor& rows) {
-  const Shape expected{std::ssize(lengths_)};
-  check(rows.shape() == expected, "KeyValueCache: expected ", expected[0], " row indices, got ",
-        rows.shape());
+  check(rows.shape() == Shape{std::ssize(lengths_)}, "KeyValueCache: expected ", lengths_.size(),
+        " row indices, got ", rows.shape());
   for (const Tensor& x : {keys(), values()}) x.copy_(index_select(x, 0, rows));
   for (Tensor& last : last_tokens_)
     if (last.defined()) last = index_select(last, 0, rows);
   const std::vector<int64_t> from = rows.to_vector<int64_t>(), before = lengths_;
-  for (size_t i = 0; i < from.size(); ++i) lengths_[i] = before[static_cast<size_t>(from[i])];
+  for (size_t i = 0; i < from.size(); ++i)
+    lengths_[i] = written_[i] = before[static_cast<size_t>(from[i])];
 }
 
 void KeyValueCache::add_row(const KeyValueCache& other) {

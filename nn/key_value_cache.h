@@ -33,21 +33,21 @@ class KeyValueCache {
   /// shorter sequence contain arbitrary numbers, which may be NaN.
   Tensor keys() const { return view(k_); }
   Tensor values() const { return view(v_); }  ///< the cached values, (B, Hk, length, value_dim)
-  /// Returns the attention mask (B, 1, 1, length) for the last token of each sequence. It is true
-  /// at all keys of the sequence or, if window > 0, only at the last `window` keys.
+  /// Returns the bool attention mask (B, 1, 1, length) for the last token of each sequence. It is
+  /// true at all keys of the sequence or, if window > 0, only at the last `window` keys.
   Tensor visible_to_last(int64_t window) const;
   /// Returns the number of cached tokens of each sequence.
   const std::vector<int64_t>& lengths() const { return lengths_; }
   int64_t length() const;  ///< number of cached tokens of the longest sequence
   bool uneven() const;     ///< whether the sequences differ in length
   int64_t capacity() const { return capacity_; }  ///< maximum number of tokens per sequence
-  /// Returns, for each token of x (B, T, dim), the features of the previous token: (B, T, dim).
-  /// token_shift() calls this. x contains the next T >= 1 tokens of the sequences, as the input of
-  /// attention (sublayer 0) or of the MLP (sublayer 1) in a transformer block. For x's first token,
-  /// the previous token is the one saved last for this sublayer, or 0 if none was saved. If `save`,
-  /// saves the last token of x for the next call with the same sublayer. Throws Error, with nothing
-  /// changed, if gradients are being recorded, if `sublayer` is above 1, if B is not the number of
-  /// sequences, or if x differs from the saved token in dim or dtype.
+  /// Returns the features of the token before each token of x (B, T, dim): (B, T, dim).
+  /// token_shift() calls this function. x contains the next T >= 1 tokens of the sequences, at the
+  /// input of attention (sublayer 0) or of the MLP (sublayer 1) in a transformer block. The token
+  /// before x's first token is the one saved last for this sublayer, or 0 if none was saved. If
+  /// `save`, saves the last token of x for the next call with the same sublayer. Throws Error, with
+  /// nothing changed, if gradients are being recorded, if `sublayer` is above 1, if B is not the
+  /// number of sequences, if T is 0, or if x differs from the saved token in dim or dtype.
   Tensor previous_tokens(size_t sublayer, const Tensor& x, bool save = true);
   /// Replaces every sequence i by the old sequence rows[i], as beam search requires. `rows` is
   /// int64 (B), and may contain an index more than once.
@@ -57,7 +57,7 @@ class KeyValueCache {
   /// throws Error if that sequence was removed or is longer than this cache's capacity, or if this
   /// cache already has as many sequences as it was constructed for.
   void add_row(const KeyValueCache& other);
-  /// Removes sequence `row`. The last sequence moves to this index. Throws Error if there is no
+  /// Removes sequence `row`. The last sequence then has index `row`. Throws Error if there is no
   /// such sequence.
   void remove_row(int64_t row);
   /// Removes the tokens of all sequences; the number of sequences stays the same.
@@ -80,10 +80,10 @@ class KeyValueCache {
   }
   int64_t capacity_;
   Tensor k_, v_;                       // (maximum B, Hk, allocated tokens, key_dim or value_dim)
-  std::vector<int64_t> lengths_;       // (B)
-  std::vector<int64_t> written_;       // (maximum B): length of each row with the zeros after it
-  std::array<Tensor, 2> last_tokens_;  // per sublayer: the token saved last, (B, 1, dim), or
-                                       // undefined
+  std::vector<int64_t> lengths_;       // number of tokens of each sequence, (B)
+  std::vector<int64_t> written_;       // (maximum B): tokens of each row plus the zeros after them
+  std::array<Tensor, 2> last_tokens_;  // per sublayer: features of the token saved last, (B,
+                                       // 1, dim), or undefined
 };
 
 }  // namespace gradus::nn

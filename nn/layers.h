@@ -20,15 +20,16 @@ struct LinearOptions {
 /// Computes activation(x weight^T + bias). If add_lora() gave the layer a low-rank update, adds the
 /// output of the update before the activation.
 ///
-/// For maintainers: all functions that multiply by the weight must support its dtype. They are
-/// operator(), rows(), feed_forward() and the functions for updates in nn/finetune/lora.cpp.
+/// For maintainers: to() may convert the weight to bfloat16 or int8. All functions that multiply by
+/// the weight must support these dtypes: operator(), rows(), feed_forward() and the functions for
+/// low-rank updates in nn/finetune/lora.cpp.
 struct Linear : Module {
   const Tensor weight, bias;  ///< (out, in); (out) or undefined
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
   /// Makes a layer from existing parameters, for example a weight shared with an embedding, and
-  /// makes them require grad. They must be leaves, not expanded, both float32 or both float64, of
-  /// shapes (out, in) and (out). Otherwise throws Error and changes neither.
-  /// Module::hidden_matrices does not list this weight.
+  /// makes them require grad. Throws Error, with both unchanged, unless `weight` (out, in) and
+  /// `bias`, (out) or undefined, are leaves of the same dtype, float32 or float64, and not
+  /// expanded. Module::hidden_matrices() does not list this weight.
   explicit Linear(const Tensor& weight, const Tensor& bias = {});
   /// Applies the layer to x: (..., in) -> (..., out).
   Tensor operator()(const Tensor& x, Activation activation = Activation::none) const;
@@ -39,9 +40,9 @@ struct Linear : Module {
   /// dtype of the weight.
   Dtype dtype() const { return is_compressed(weight.dtype()) ? float32 : weight.dtype(); }
 };
-/// Returns second(activation(first(x))) or, if `is_gated`, second(gated(first(x), activation)), see
-/// gated(). If `is_gated` is false and neither layer has a LoRA update, this is one op, which saves
-/// a single hidden tensor for backward.
+/// Returns second(activation(first(x))) or, if `is_gated`, second(activation(a) * b), where a and b
+/// are the halves of first(x). If `is_gated` is false and neither layer has a LoRA update, runs as
+/// one op, which saves a single hidden tensor for backward.
 Tensor feed_forward(const Tensor& x, const Linear& first, Activation activation,
                     const Linear& second, bool is_gated = false);
 
@@ -84,8 +85,8 @@ struct RMSNorm : Norm {
   explicit RMSNorm(int64_t dim, double eps_ = 1e-6) : Norm(NormKind::rms, dim, eps_, false) {}
 };
 
-/// In training mode, drops each element with probability p and scales the others by 1/(1-p). In
-/// evaluation mode, returns x.
+/// In training mode, sets each element to 0 with probability p, and multiplies the remaining
+/// elements by 1/(1-p). In evaluation mode, returns x.
 struct Dropout {
   double p;  ///< probability of dropping an element, from 0 to 1
   explicit Dropout(double p = 0.5);

@@ -20,9 +20,8 @@ class Loading {
 
   /// Returns the innermost Loading on this thread, or null.
   static Loading* current();
-  /// Counts the elements of a parameter. Throws Error, which names the parameter, if all counted
-  /// parameters have more elements in total than the constructor's `elements`. The message begins
-  /// with `layer`.
+  /// Adds the elements of a parameter of this shape to the total. Throws Error if the total would
+  /// exceed the constructor's `elements`. The message begins with `layer` and names the parameter.
   void count(const char* layer, const std::string& name, const Shape& shape);
 
  private:

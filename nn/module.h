@@ -11,26 +11,26 @@
 //   Classifier model;  // parameters hidden.weight, hidden.bias, out.weight, out.bias
 //
 // Registrations are permanent, except that merge_lora() removes LoRA's parameters. A module can be
-// copied, and the copies share the parameters. They also share what one of them registers later.
-// Therefore, to extend an existing layer, make it a child of a new layer. If the new layer derived
-// from a copy instead, its parameters would be added to the existing layer too. A module cannot be
-// assigned to: for example, `model.out = Linear(256, 5)` does not compile. Declare your own
-// parameters const, as in `const Tensor scale;`, so that no other tensor can replace them by
-// mistake, and initialise them as in `scale(param("scale", {dim}, 1))`. Do the same with buffers;
-// copy_, mul_ and add_ change them in place. A layer created without child() or children() is
-// unknown to its parent: its parameters are neither listed nor trained.
+// copied. The copies share the parameters, and also what one of them registers later. If a new
+// layer derived from a copy of an existing layer, the parameters of the new layer would therefore
+// be added to the existing layer too. To extend a layer, make it a child of a new layer instead. A
+// module cannot be assigned to: for example, `model.out = Linear(256, 5)` does not compile. Declare
+// your own parameters const, as in `const Tensor scale;`, so that no other tensor can replace them
+// by mistake, and initialise them as in `scale(param("scale", {dim}, 1))`. Do the same with
+// buffers, which copy_, mul_ and add_ can change in place. A layer created without child() or
+// children() is unknown to its parent: its parameters are neither listed nor trained.
 
 #include "gradus/core/files/named_tensors.h"
 #include "gradus/nn/init.h"
 
 namespace gradus::nn {
 
-struct LoraUpdate;  // finetune/lora.h
+struct LoraUpdate;  // defined in finetune/lora.h
 
 /// The base of layers and models: named parameters, buffers and children, in order of registration.
 /// Registering throws Error if the name is empty, contains a dot, or is already used in the same
-/// module. After children() has registered "blocks.0", the name "blocks" is used as well. Copying a
-/// module copies handles, as copying a Tensor does: both copies share the parameters. A parameter
+/// module. After children() has registered "blocks.0", the name "blocks" counts as used too. Copies
+/// of a module share the parameters, as copies of a Tensor share the elements. A parameter
 /// registered in several places (a tied parameter) is listed, counted and saved once, under its
 /// first name.
 class Module {
@@ -48,20 +48,21 @@ class Module {
   /// Returns the number of elements of all parameters.
   int64_t num_parameters() const;
 
-  /// Returns the matrices of hidden layers, for optim::Muon: the weights marked by hidden_weight(),
-  /// each once. Leaves out a marked weight if another layer registers it without the mark, such as
-  /// an embedding with the same weight. Embeddings, biases, norms and LoRA's matrices have no mark,
-  /// nor do layers created with hidden = false, such as output layers.
+  /// Returns the weights of hidden layers, for optim::Muon: those marked by hidden_weight(), each
+  /// once. Leaves out a marked weight that another layer, for example an embedding, has registered
+  /// without the mark. Embeddings, biases, norms and LoRA's matrices are not marked, nor are the
+  /// weights of layers created with hidden = false, such as output layers.
   std::vector<StackedMatrices> hidden_matrices() const;
 
   /// Returns parameters and persistent buffers by name, detached but not copied: further training
   /// changes them. For a snapshot, save or clone them.
   NamedTensors state_dict() const;
   /// Copies each tensor of `state` into the parameter or persistent buffer with the same name. A
-  /// tied parameter may appear under any of its names. If a name is missing, unexpected or given
-  /// twice, or if a tensor is undefined or has a different shape or dtype, changes nothing and
-  /// throws one Error that lists these names, at most ten of each kind. If `strict` is false,
-  /// missing and unexpected names are ignored.
+  /// tied parameter may appear under any of its names, or under several names with equal elements.
+  /// Throws Error, with nothing changed, if a name is missing, unexpected or given twice, or if a
+  /// tensor is undefined or has a different shape or dtype. The message lists these names, at most
+  /// ten of each kind. If `strict` is false, missing and unexpected names are ignored. Also throws
+  /// the errors of load_named() for bfloat16, int8 and expanded tensors.
   void load_state_dict(const NamedTensors& state, bool strict = true);
 
   /// Calls rule(name, parameter) for each of named_parameters(). The rule may overwrite the
@@ -77,14 +78,13 @@ class Module {
   void requires_grad_(bool on = true);
   /// Clears the gradients of the parameters.
   void zero_grad();
-  /// Converts parameters and floating-point buffers to `dtype` in place, so that all handles to
-  /// them see the new dtype. Clears the gradients of the converted tensors.
+  /// Converts parameters and floating-point buffers to `dtype` in place: every Tensor object that
+  /// refers to one of them sees the new dtype. Clears the gradients of the converted tensors.
   ///
   /// If `dtype` is bfloat16 or int8, converts and freezes only weights marked by compressible(),
-  /// such as those of Linear and Embedding. A marked weight keeps its dtype if another layer
-  /// registers it too, but without the mark. The model can then be used for inference, or to train
-  /// other layers around the converted weights. Weights converted back to float32 or float64 stay
-  /// frozen.
+  /// such as those of Linear and Embedding. The model can then be used for inference, or to train
+  /// other layers around these weights. A marked weight keeps its dtype if another layer has
+  /// registered it without the mark. Weights converted back to float32 or float64 stay frozen.
   ///
   /// Throws Error, with nothing changed, if a tensor cannot be converted; the message names the
   /// tensor. float64 converts to neither bfloat16 nor int8. Only a matrix of finite elements
@@ -97,29 +97,29 @@ class Module {
  protected:
   Module() : registry_(std::make_shared<Registry>()) {}
 
-  /// Registers a new parameter, initialiser(shape), and returns its handle:
+  /// Registers the tensor initialiser(shape) as a new parameter and returns it, for example:
   ///   weight(param("weight", {out, in}, init::kaiming_uniform()))
   /// Throws Error if a size is below 1 or if the initialiser returns another shape. The message
   /// begins with `layer`, by default the name of the calling constructor.
   ///
   /// While a function such as load_model() creates the model, no initialiser runs and the parameter
   /// is zeros, because the weights in the files will overwrite it. param() then also throws Error
-  /// if the model has too many elements for the files, see load_weights() in
-  /// models/folder/model_folder.h.
+  /// if the model's parameters have more elements than load_weights(), in
+  /// models/folder/model_folder.h, allows for the files.
   Tensor param(const std::string& name, const Shape& shape, const Initialiser& initialiser,
                const char* layer = __builtin_FUNCTION());
-  /// Registers a new float32 parameter whose elements are all `value`. Throws Error if a size is
-  /// below 1. The message begins with `layer`.
+  /// Registers a new float32 parameter whose elements are all `value`, and returns it. Throws Error
+  /// if a size is below 1. The message begins with `layer`.
   ///
   /// While a function such as load_model() creates the model, param() also throws Error if the
-  /// model has too many elements for its files, see load_weights() in models/folder/model_folder.h.
+  /// model's parameters have more elements than load_weights(), in models/folder/model_folder.h,
+  /// allows for the files.
   Tensor param(const std::string& name, const Shape& shape, double value,
                const char* layer = __builtin_FUNCTION());
   /// Registers `value` as a parameter, for example the weight of another layer. Makes `value`
-  /// require grad, and returns it. Throws Error, with `value` unchanged, unless it is a leaf of
-  /// float32 or float64 that is not expanded. For random values, pass an Initialiser instead of a
-  /// tensor such as init::normal({n, n}): load_model() does not run initialisers, because it
-  /// overwrites the parameters.
+  /// require grad, and returns it. Throws Error, with `value` unchanged, unless it is a float32 or
+  /// float64 leaf that is not expanded. For random initial values, call the overload that takes an
+  /// Initialiser. load_model() then does not compute these values, because it overwrites them.
   Tensor param(const std::string& name, Tensor value);
   /// Marks `parameter`, the one registered last, so that to() may convert it to bfloat16 and int8.
   /// Returns `parameter`. Throws Error if it is not the one registered last. All ops that read the
@@ -140,9 +140,9 @@ class Module {
   /// apply that update. Throws Error unless `weight` is a matrix that this layer itself has
   /// registered.
   void adaptable(const Tensor& weight);
-  /// Registers `value` as a buffer and returns it, or a contiguous copy if `value` is expanded.
-  /// state_dict() lists the buffer only if `persistent` is true. Throws Error if `value` is
-  /// undefined or requires grad.
+  /// Registers `value` as a buffer and returns it. If `value` is expanded, registers and returns a
+  /// contiguous copy instead. state_dict() lists the buffer only if `persistent` is true. Throws
+  /// Error if `value` is undefined or requires grad.
   Tensor buffer(const std::string& name, Tensor value, bool persistent = true);
   /// Registers values(float32) as a buffer, for example a table of positions, and returns it.
   /// state_dict() does not list the buffer. When to() changes the buffer's dtype, it calls
@@ -176,11 +176,11 @@ class Module {
   struct Entry {
     std::string name;
     Kind kind = Kind::parameter;
-    Tensor tensor = {};                    // for a parameter or buffer
-    std::shared_ptr<Registry> child = {};  // for a child
+    Tensor tensor = {};                    // the parameter or buffer; undefined for a child
+    std::shared_ptr<Registry> child = {};  // the registry of a child, else null
     bool compressible = false, hidden = false;
-    std::vector<int64_t> rows = {}, heads = {};  // of a hidden weight, see hidden_weight()
-    std::function<Tensor(Dtype)> values = {};    // computes the buffer in a dtype, or empty
+    std::vector<int64_t> rows = {}, heads = {};  // arguments of hidden_weight()
+    std::function<Tensor(Dtype)> values = {};    // argument of buffer(name, values); else empty
   };
   struct Registry {
     std::vector<Entry> entries;

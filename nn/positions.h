@@ -23,8 +23,8 @@ inline auto sinusoidal_table(int64_t length, int64_t dim) {
 /// than `high_turns` turns is unchanged. Frequencies in between are interpolated (Llama Team 2024,
 /// arXiv 2407.21783).
 struct RotaryOptions {
-  double theta = 1e4;     ///< before scaling, pair i of `dim` features rotates by
-                          ///< theta^(-2i/dim) radians per token
+  double theta = 1e4;     ///< feature pair i rotates by theta^(-2i/dim) radians per token before
+                          ///< scaling by `factor`; dim is the number of features
   double factor = 1;      ///< divides the slowest frequencies; 1 means no scaling
   double low_turns = 1;   ///< feature pairs that make fewer turns than this within trained_context
                           ///< rotate `factor` times slower
@@ -36,10 +36,10 @@ struct RotaryOptions {
   bool operator==(const RotaryOptions&) const = default;
 };
 /// Returns the table of sines and cosines for rotary(): (length, dim), float32 or float64. rotary()
-/// rotates the features of each token in pairs. For token t, row t holds the sine of the angle of
-/// pair i at column 2i, and the cosine at column 2i+1. With the default options this is the table
-/// of sinusoidal_positions(). Throws Error unless length, dim, theta and trained_context > 0,
-/// factor >= 1 and 0 <= low_turns < high_turns.
+/// rotates the features of each token in pairs. Row t is for the token at position t: columns 2i
+/// and 2i+1 hold the sine and the cosine of the angle of pair i. With the default options this is
+/// the table of sinusoidal_positions(). Throws Error unless length, dim, theta and trained_context
+/// are positive, factor >= 1 and 0 <= low_turns < high_turns.
 Tensor rotary_positions(int64_t length, int64_t dim, const RotaryOptions& options = {},
                         Dtype dtype = float32);
 
@@ -67,12 +67,13 @@ struct SinusoidalPositions : Module {
   Tensor operator()(const Tensor& positions) const;
 };
 
-/// Returns an attention mask for rows x (B, T, ...) that contain several examples, one after
-/// another. The mask, bool (B, 1, T, T), hides earlier examples: it is true where key j is at or
-/// after the first token of query i's example. Causal attention also hides the keys after the
-/// query. `positions` (B, T) int64 counts the tokens of each example from 0. Returns an undefined
-/// tensor if `positions` is undefined. Throws Error unless each row of `positions` starts at 0, and
-/// each later position either is 0 (a new example) or continues the count.
+/// Returns an attention mask, bool (B, 1, T, T), for rows x (B, T, ...) that contain several
+/// examples one after another (packed sequences). The mask hides earlier examples: it is true where
+/// key j is at or after the first token of query i's example. The mask does not hide keys after the
+/// query; causal attention does. `positions` (B, T) int64 counts the tokens of each example from 0.
+/// Returns an undefined tensor if `positions` is undefined. Throws Error unless each row of
+/// `positions` starts at 0, and each later position either is 0 (a new example) or continues the
+/// count.
 Tensor same_example(const Tensor& x, const Tensor& positions);
 
 /// Returns x (B, T, dim) with the features of each token mixed with those of the previous token:
@@ -83,12 +84,12 @@ Tensor same_example(const Tensor& x, const Tensor& positions);
 /// Error for another shape of x, `weight` or `mask`, or if x and `weight` differ in dtype.
 Tensor token_shift(const Tensor& x, const Tensor& weight, const Tensor& mask = {});
 /// Returns token_shift(x, weight) for decoding with a cache. x (B, T, dim) contains the features of
-/// the next T >= 1 tokens of the sequences in `cache`. It is the input of a sublayer of a
-/// transformer block: `sublayer` is 0 for attention, 1 for the MLP. The features before x's first
-/// token are those that `cache` saved last for this sublayer, or 0 if there are none. If `save`,
-/// `cache` saves the features of x's last token. Throws Error, with nothing saved, if a shape or
-/// dtype is wrong, if `sublayer` is above 1, or if gradients are being recorded. If the weight is
-/// undefined, only returns x: saves nothing and does not throw.
+/// the next T >= 1 tokens of the sequences in `cache`, at the input of attention (`sublayer` 0) or
+/// of the MLP (`sublayer` 1) in a transformer block. The token before x's first token is the one
+/// that `cache` saved last for this sublayer, or 0 if there is none. If `save`, `cache` saves the
+/// features of x's last token. Throws Error, with nothing saved, if a shape or dtype is wrong, if
+/// `sublayer` is above 1, or if gradients are being recorded. If `weight` is undefined, only
+/// returns x: saves nothing and does not throw.
 Tensor token_shift(const Tensor& x, const Tensor& weight, KeyValueCache& cache, size_t sublayer,
                    bool save = true);
 

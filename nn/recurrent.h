@@ -17,12 +17,12 @@ struct RNNOptions {
   bool bias = true;                            ///< add bias_ih and bias_hh, see RecurrentWeights
   double dropout = 0;                          ///< dropout probability of the output of every layer
                                                ///< but the last
-  Activation nonlinearity = Activation::tanh;  ///< RNN only: tanh or relu
+  Activation nonlinearity = Activation::tanh;  ///< RNN: tanh or relu; LSTM and GRU: tanh only
 };
 
-/// The parameters of one layer in one direction. `input` is the input size of the layer, and
-/// `hidden` the size of its state. `gates` is 4 for LSTM (PyTorch's i, f, g, o in this order), 3
-/// for GRU (r, z, n) and 1 for RNN.
+/// The parameters of one layer in one direction. `input` is the input size of the layer, `hidden`
+/// the size of its state, and `gates` the number of gates stacked in each parameter: 4 for LSTM
+/// (PyTorch's i, f, g, o in this order), 3 for GRU (r, z, n) and 1 for RNN.
 struct RecurrentWeights {
   const Tensor weight_ih, weight_hh;  ///< (gates * hidden, input); (gates * hidden, hidden)
   const Tensor bias_ih, bias_hh;      ///< (gates * hidden); undefined if constructed without bias
@@ -36,10 +36,10 @@ struct RecurrentLayers : Module {
   const std::vector<RecurrentWeights> weights;  ///< order: layer 0 forward, layer 0 reverse (if
                                                 ///< bidirectional), layer 1 forward, and so on
 
-  /// Maps x (B, T, input), T >= 1, to the output (B, T, directions * hidden) of the last layer and
-  /// the final state (layers * directions, B, hidden). `first` is the initial state, of the same
-  /// shape; undefined means zeros. Only LSTM has a state c: RNN and GRU throw Error if first.c is
-  /// defined.
+  /// Runs the layers over x (B, T, input), T >= 1. Returns the output (B, T, directions * hidden)
+  /// of the last layer and the final state (layers * directions, B, hidden) of all layers. `first`
+  /// is the initial state, of the same shape as the final state; undefined means zeros. Only LSTM
+  /// has a state c: RNN and GRU throw Error if first.c is defined.
   ///
   /// `lengths` (B) int64 are the lengths of the sequences, in any order; undefined means that all
   /// are T. Throws Error unless each length is from 1 to T. The padding after the end of a sequence
@@ -63,13 +63,13 @@ struct RecurrentLayersOf : RecurrentLayers {
 using RNN = RecurrentLayersOf<Recurrence::rnn_tanh>;
 /// Long short-term memory with a forget gate; see lstm_cell(). Hochreiter & Schmidhuber 1997.
 using LSTM = RecurrentLayersOf<Recurrence::lstm>;
-/// The gated recurrent unit, with the reset gate applied as in PyTorch; see gru_cell(). Cho et al.
-/// 2014, arXiv 1406.1078.
+/// The gated recurrent unit. As in PyTorch, the reset gate multiplies h weight_hh^T + bias_hh, not
+/// h; see gru_cell(). Cho et al. 2014, arXiv 1406.1078.
 using GRU = RecurrentLayersOf<Recurrence::gru>;
 
 struct RNNCellOptions {
   bool bias = true;                            ///< add bias_ih and bias_hh, see RecurrentWeights
-  Activation nonlinearity = Activation::tanh;  ///< RNNCell only: tanh or relu
+  Activation nonlinearity = Activation::tanh;  ///< RNNCell: tanh or relu; other cells: tanh only
 };
 
 /// One recurrent step, for decoders whose input depends on the previous step. This is the base of
@@ -125,8 +125,9 @@ struct Attention : Module {
   const Tensor w;                    ///< bilinear score: (query_dim, key_dim); else undefined
   std::optional<Linear> query, key;  ///< additive score: map to `hidden` features; else empty
   const Tensor v;                    ///< additive score: (1, hidden); else undefined
-  /// Throws Error if `score` is dot or scaled_dot and query_dim != key_dim. `hidden` is the hidden
-  /// size of the additive score; 0 means query_dim. The other scores ignore it.
+  /// `hidden` is the hidden size of the additive score; 0 means query_dim. Other scores ignore
+  /// `hidden`. Throws Error if query_dim or key_dim is below 1, or if `score` is dot or scaled_dot
+  /// and query_dim != key_dim.
   Attention(Score score, int64_t query_dim, int64_t key_dim, int64_t hidden = 0);
 
   /// Computes attention for queries (B, Tq, query_dim), keys (B, Tk, key_dim) and values (B, Tk,
@@ -140,7 +141,8 @@ struct Attention : Module {
   /// calls of attend() can share it. The shape is (B, Tk, query_dim) or, for additive, (B, Tk,
   /// hidden).
   Tensor prepare(const Tensor& keys) const;
-  /// Computes attention as operator() does. `prepared` is what prepare(keys) returned.
+  /// Returns the result of operator() for the same queries, values and mask. `prepared` must be the
+  /// result of prepare(keys).
   AttentionResult attend(const Tensor& queries, const Tensor& prepared, const Tensor& values,
                          const Tensor& mask = {}) const;
 

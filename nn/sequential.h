@@ -72,9 +72,9 @@ class Sequential : public Module {
 
 /// Calls layer(i, state) for i from 0 to `layers` - 1, and returns the final state. `state` holds
 /// the tensors that pass from layer to layer; each call replaces them by the layer's outputs. If
-/// `group` > 0, backward recomputes the activations of `group` layers at a time, see recompute();
-/// everything that `layer` refers to must live until backward has run. Throws Error if `group` is
-/// negative.
+/// `group` > 0, backward recomputes the activations of `group` layers at a time, see recompute().
+/// Everything that `layer` refers to must then live until backward has run. Throws Error if `group`
+/// is negative.
 template <std::invocable<size_t, std::vector<Tensor>&> Apply>
 std::vector<Tensor> run_stack(size_t layers, int64_t group, std::vector<Tensor> state,
                               const Apply& layer) {

@@ -51,7 +51,7 @@ struct Block : Module {
   MultiHeadAttention attn;      ///< self-attention, dim -> dim
   Norm ln2;                     ///< norm of the MLP sublayer
   MLP mlp;                      ///< dim -> dim
-  const Tensor shift1, shift2;  ///< (dim): token_shift() weights of attn, mlp; undefined if off
+  const Tensor shift1, shift2;  ///< (dim): token_shift() weights for attn and mlp; may be undefined
   Block(int64_t dim, const BlockOptions& options);
 
   /// Applies the block to x (B, T, dim). `mask` and `first_values` are passed to
@@ -67,9 +67,10 @@ struct Block : Module {
   }
   /// Applies the block to x (B, T, dim), the next T >= 1 tokens of the sequences in `cache`. These
   /// tokens also attend to the cached tokens, and are appended to the cache. `first_values` is
-  /// passed to MultiHeadAttention. Throws Error, with the cache unchanged, if the attention is not
-  /// causal, if gradients are being recorded, if there are more tokens than the cache's capacity or
-  /// the rotary positions allow, or if T > 1 and the cached sequences differ in length.
+  /// passed to MultiHeadAttention. Throws Error if the attention is not causal, if gradients are
+  /// being recorded, or if T > 1 and the cached sequences differ in length. Also throws Error if
+  /// the tokens exceed the cache's capacity or the number of rotary positions. These errors leave
+  /// the cache unchanged.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, Tensor* first_values = nullptr) const {
     const Tensor h = residual(norm_first, ln1, x, [&](const Tensor& y) {
       const Tensor out = attn(token_shift(y, shift1, cache, 0, false), cache, first_values);
@@ -81,9 +82,9 @@ struct Block : Module {
                     [&](const Tensor& y) { return mlp(token_shift(y, shift2, cache, 1)); });
   }
   /// Returns only the outputs of the first `count` tokens of x (B, T, dim): (B, count, dim). These
-  /// tokens attend to all of x. Does not compute the queries and the MLP of the other tokens.
-  /// Throws Error if the attention is causal or rotary, if the block has token_shift or
-  /// value_shortcut, or if count is not from 1 to T.
+  /// tokens attend to all of x. Does not compute the queries and the MLP of later tokens. Throws
+  /// Error if the attention is causal or rotary, if the block has token_shift or value_shortcut, or
+  /// if count is not from 1 to T.
   Tensor first(int64_t count, const Tensor& x) const;
 };
 

@@ -19,9 +19,9 @@ struct RMSpropOptions {
 /// RMSprop updates a parameter p with gradient g and running mean v of g^2:
 ///   g += weight_decay p;  v = alpha v + (1-alpha) g^2;  p -= lr g / (sqrt(v) + eps)
 /// With momentum, p -= lr u instead, with a momentum buffer u = momentum u + g / (sqrt(v) + eps).
-/// If centered, sqrt(v - m^2) replaces sqrt(v), with m = alpha m + (1-alpha) g. The root is 0 where
-/// rounding makes v - m^2 negative (in PyTorch it is NaN there). Tieleman & Hinton 2012, lecture
-/// 6.5; Graves 2013, arXiv 1308.0850, section 4.2.
+/// If centered, sqrt(v - m^2) replaces sqrt(v), with m = alpha m + (1-alpha) g. Where rounding
+/// makes v - m^2 negative, the root is 0 (in PyTorch, NaN). Tieleman & Hinton 2012, lecture 6.5;
+/// Graves 2013, arXiv 1308.0850, section 4.2.
 class RMSprop : public ElementwiseOptimizer {
  public:
   RMSprop(ParameterGroups params, const RMSpropOptions& options = {});
@@ -43,9 +43,9 @@ class Adagrad : public ElementwiseOptimizer {
 };
 
 struct LionOptions {
-  double lr = 1e-4;                  ///< learning rate; a third to a tenth of AdamW's is usual
-  double beta1 = 0.9, beta2 = 0.99;  ///< beta1: weight of the gradient's running mean in a step;
-                                     ///< beta2: decay of this mean
+  double lr = 1e-4;                  ///< learning rate; usually a tenth to a third of AdamW's
+  double beta1 = 0.9, beta2 = 0.99;  ///< beta1: weight of the running mean of the gradient in the
+                                     ///< update; beta2: decay of this mean
   double weight_decay = 0;           ///< each step scales the parameter by 1 - lr * weight_decay
 };
 /// Lion updates a parameter p with gradient g and running mean m of g:

@@ -8,9 +8,9 @@
 
 namespace gradus::optim {
 
-/// Divides several arrays into chunks and numbers all chunks consecutively, from 0. A sum that is
-/// computed chunk by chunk, as in grad_norm(), is rounded in a way that depends on `grain` but not
-/// on the number of threads.
+/// Divides several arrays into chunks and numbers all chunks consecutively, from 0. The chunks do
+/// not depend on the number of threads. If the sums of the chunks are added in order, the total
+/// therefore has the same bits at any number of threads.
 class Chunks {
  public:
   static constexpr int64_t grain = 16384;  ///< number of elements per chunk; the last chunk of an
@@ -20,8 +20,8 @@ class Chunks {
   void add(int64_t n) { ends_.push_back(count() + (n + grain - 1) / grain); }
   /// Returns the number of chunks of all arrays.
   int64_t count() const { return ends_.empty() ? 0 : ends_.back(); }
-  /// Returns the index of the array to which a chunk belongs, and the index, in this array, of the
-  /// chunk's first element.
+  /// Returns the index of the array that contains the chunk, and the index of the chunk's first
+  /// element in that array.
   std::pair<size_t, int64_t> operator[](int64_t chunk) const {
     const auto at = std::upper_bound(ends_.begin(), ends_.end(), chunk);
     return {static_cast<size_t>(at - ends_.begin()),

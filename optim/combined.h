@@ -8,23 +8,23 @@
 namespace gradus::optim {
 
 /// Several optimisers used as one: they step together, follow one learning-rate schedule and are
-/// saved together. Gradients are clipped by their norm over all parameters. If one of the
-/// optimisers rejects a step, for example because Muon has a gradient that is NaN, step() throws
-/// Error and none of them steps. Other optimisers, such as AdamW, accept a NaN gradient. Clipping
-/// then multiplies the gradients of all optimisers by NaN.
+/// saved together. Gradients are clipped by their norm over all parameters. If one optimiser
+/// rejects a gradient (Muon rejects NaN and infinity), step() throws Error and updates no
+/// parameter. Optimisers such as AdamW accept a NaN gradient; if gradients are clipped, the norm is
+/// then NaN, and clipping multiplies the gradients of all optimisers by NaN.
 class CombinedOptimizer : public Optimizer {
  public:
-  /// Throws Error if there is no optimiser, if one is null, if one is a ShardedOptimizer (shard the
-  /// CombinedOptimizer instead), if the learning rate of the first is 0, or if a parameter is in
-  /// two optimisers; the message then names these two.
+  /// Throws Error if `parts` is empty, or contains null or a ShardedOptimizer (shard the
+  /// CombinedOptimizer instead). Also throws Error if the learning rate of the first optimiser is
+  /// 0, or if a parameter is in two optimisers; the message then names both.
   explicit CombinedOptimizer(std::vector<std::unique_ptr<Optimizer>> parts);
 
   /// Returns the parameters of all optimisers, in the order of the constructor's `parts`.
   std::vector<Tensor> parameters() const override;
   double lr() const override;  ///< learning rate of the first optimiser
-  /// Sets the learning rate of the first optimiser, and multiplies those of the others by the same
-  /// factor, so that their ratios stay as at construction. Throws Error, with nothing changed, if
-  /// one of the learning rates would be negative or not finite.
+  /// Sets the learning rate of the first optimiser to `lr`. Sets the learning rate of each other
+  /// optimiser so that its ratio to `lr` stays as at construction. Throws Error, with nothing
+  /// changed, if one of the learning rates would be negative or not finite.
   void set_lr(double lr) override;
   /// Returns the states of all optimisers. Each name starts with the name of its optimiser and a
   /// dot, for example "Muon.momentum.0". Optimisers of the same kind are numbered: "AdamW",

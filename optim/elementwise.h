@@ -25,12 +25,12 @@ class ElementwiseOptimizer : public GroupOptimizer {
     const T* grad;            ///< gradient of the elements, before clipping
     T* state[max_state];      ///< states of the elements, in the order of the constructor's
                               ///< parameter `states`; unused entries are null
-    double lr, weight_decay;  ///< the group's values; lr is the learning rate times lr_scale
-    double grad_scale;        ///< for clipping: the rule must multiply gradients by this, unless
-                              ///< it reads only their signs
+    double lr, weight_decay;  ///< values of the parameter group; lr includes the factor lr_scale
+    double grad_scale;        ///< for clipping: the rule must multiply gradients by this factor,
+                              ///< unless it reads only their signs
     int64_t step;             ///< number of updates of the parameter, including this one
-    /// Returns eps as T, for eps >= 0. A positive eps is raised to at least T's smallest normal
-    /// number, since rules run with smaller numbers flushed to 0.
+    /// Returns `eps`, which must be >= 0, as a T. A positive eps below the smallest normal number
+    /// of T is raised to that number, because rules run with denormals flushed to 0.
     static T eps_of(double eps) {
       return eps > 0 ? std::max(static_cast<T>(eps), std::numeric_limits<T>::min()) : T{0};
     }

@@ -20,18 +20,18 @@ Tensor newton_schulz(const Tensor& matrices, int64_t steps = 5);
 
 namespace internal {
 
-/// Options of newton_schulz(), see MuonOptions in optim/muon.h.
+/// Options of internal::newton_schulz(). MuonOptions describes them in detail.
 struct NewtonSchulz {
   int64_t steps = 5;           ///< number of steps
-  bool polar_express = false;  ///< see MuonOptions
-  bool rounded = false;        ///< see MuonOptions::bfloat16
+  bool polar_express = false;  ///< use the Polar Express polynomials (Amsel et al. 2025)
+  bool rounded = false;        ///< round the operands of most float32 products to bfloat16
 };
 
-/// Runs newton_schulz() on the contiguous matrix `x` (rows, cols). Overwrites x and the buffer `y`,
-/// which has the size of x, and returns a factor: the result is factor * x + y, computed from the
-/// new values of x and y. `squares` is the sum of the squared elements of x. Uses all threads or,
-/// inside a parallel loop, only the calling thread. The bits of the result do not depend on the
-/// number of threads.
+/// Orthogonalises the contiguous matrix `x` (rows, cols) by the Newton-Schulz iteration. Overwrites
+/// x and the buffer `y`, which has the size of x, and returns a factor. The orthogonalised matrix
+/// is factor * x + y, with the new values of x and y. `squares` is the sum of the squared elements
+/// of the old x. Uses all threads or, inside a parallel loop, only the calling thread. The bits of
+/// the result do not depend on the number of threads.
 template <class T>
 T newton_schulz(int64_t rows, int64_t cols, const NewtonSchulz& options, double squares, T* x,
                 T* y);

@@ -36,16 +36,16 @@ struct StepOptions {
   /// The global norm to which the gradients are clipped, see clip_grad_norm(). Must be > 0.
   /// Infinity (the default) means no clipping.
   double max_grad_norm = std::numeric_limits<double>::infinity();
-  /// The norm of the gradients before clipping, which is compared with max_grad_norm. If the
-  /// parameters are divided among several optimisers or processes, set it to the norm of all
-  /// gradients. Must be >= 0. Default: the norm of this optimiser's gradients.
+  /// The global norm of the gradients before clipping, to be compared with max_grad_norm. If the
+  /// parameters are divided among several optimisers or processes, set this option to the norm of
+  /// all gradients. Must be >= 0. Default: the norm of this optimiser's gradients.
   std::optional<double> grad_norm = {};
 };
 
 /// A tensor that an optimiser keeps per parameter, for example a running mean of the gradients.
 struct State {
-  std::string name;  ///< for example "exp_avg", saved as "exp_avg.0", "exp_avg.1", ...
-  /// Returns the state's initial value for a parameter. The optimiser copies this tensor if
+  std::string name;  ///< for example "exp_avg"; the state of parameter 0 is saved as "exp_avg.0"
+  /// Returns the state's initial value for a parameter. The optimiser copies the returned tensor if
   /// anything else refers to it. If the function is empty, the state starts as zeros of the
   /// parameter's shape and dtype.
   std::function<Tensor(const Tensor& param)> initial;
@@ -94,24 +94,25 @@ class Optimizer {
   friend class ShardedOptimizer;
   /// Returns contiguous gradients of the parameters that the next step updates.
   virtual std::vector<Tensor> gradients() const = 0;
-  /// Throws Error if the next step cannot update its parameters.
+  /// Throws Error if the next step cannot run, for example because the dtype of a parameter has
+  /// changed.
   virtual void check_step() const = 0;
-  /// Updates the parameters, with each gradient multiplied by `grad_scale`. step() calls it after
-  /// check_step(), and no gradients are recorded.
+  /// Updates the parameters, with each gradient multiplied by `grad_scale`. step() calls apply()
+  /// after check_step(), under NoGrad.
   virtual void apply(double grad_scale) = 0;
-  /// Makes later steps update only some parameters, and frees the state of all others. `owned`
-  /// contains the address &p.impl() of each parameter p to update. state_dict() then lists the
-  /// freed states as undefined tensors.
+  /// Restricts later steps to the parameters in `owned`, and frees the state of all other
+  /// parameters. `owned` contains the address &p.impl() of each parameter p to keep. state_dict()
+  /// then lists the freed states as undefined tensors.
   virtual void keep_only(const std::set<const void*>& owned) = 0;
 
   const char* name_;
 };
 
-/// An optimiser that keeps named states for each parameter, see State. It is the base of all
-/// optimisers but CombinedOptimizer and ShardedOptimizer. It skips parameters without a gradient
-/// and frozen parameters (requires_grad() is false). If a float32 or float64 parameter is frozen at
-/// construction, its states are allocated at its first update or by load_state_dict(). Error
-/// messages name a parameter by its position among the parameters of all groups, from 0.
+/// An optimiser that keeps named states for each parameter, for example running means. The base of
+/// all optimisers except CombinedOptimizer and ShardedOptimizer. Steps skip parameters without a
+/// gradient and frozen parameters (requires_grad() is false). If a float32 or float64 parameter is
+/// frozen at construction, its states are allocated at its first update or by load_state_dict().
+/// Error messages name a parameter by its position among the parameters of all groups, from 0.
 ///
 /// The constructors of all subclasses throw Error if no parameter requires grad, if a parameter is
 /// listed twice or shares memory with another, or if a parameter is not a contiguous leaf of
@@ -125,8 +126,9 @@ class GroupOptimizer : public Optimizer {
   void set_lr(double lr) override;
   const std::vector<ParameterGroup>& groups() const { return groups_; }  ///< in the order given
 
-  /// Returns a tensor "step", which contains the number of updates of each parameter, and one
-  /// tensor per state of each float32 or float64 parameter, for example "exp_avg.0".
+  /// Returns a tensor "step" with the number of updates of each parameter, and the states of each
+  /// float32 or float64 parameter. AdamW, for example, calls the states of parameter 0 "exp_avg.0"
+  /// and "exp_avg_sq.0".
   NamedTensors state_dict() const override;
   void load_state_dict(const NamedTensors& state) override;
 
@@ -136,7 +138,7 @@ class GroupOptimizer : public Optimizer {
     const Tensor& param;            ///< the parameter, to be written in place
     Tensor grad;                    ///< the parameter's gradient, contiguous and not clipped
     std::span<const Tensor> state;  ///< the parameter's states, in the order of states()
-    double lr, weight_decay;        ///< values of the parameter group; lr includes lr_scale
+    double lr, weight_decay;        ///< of the parameter group; lr includes the factor lr_scale
     int64_t step;                   ///< number of updates of the parameter, including this one
     size_t index;                   ///< position among the parameters of all groups, from 0
   };
@@ -146,9 +148,10 @@ class GroupOptimizer : public Optimizer {
   GroupOptimizer(const char* name, ParameterGroups groups, double lr, double weight_decay,
                  std::vector<State> states, bool elementwise = false);
   /// Updates the parameters and their states in place, with each gradient multiplied by
-  /// `grad_scale` (clipping). No gradients are recorded.
+  /// `grad_scale` (clipping). step() calls update() under NoGrad.
   virtual void update(std::span<const Update> updates, double grad_scale) = 0;
-  /// Throws Error, before anything is changed, if the parameter cannot be updated with `grad`.
+  /// Throws Error if the optimiser rejects the gradient `grad` of parameter `index`. step() calls
+  /// check_gradient() before it changes anything.
   virtual void check_gradient(size_t /*index*/, const Tensor& /*grad*/) const {}
 
   const std::vector<State>& states() const { return states_; }  ///< as passed to the constructor
@@ -167,7 +170,7 @@ class GroupOptimizer : public Optimizer {
     /// Returns whether the optimiser keeps state for the parameter, allocated or not.
     bool has_state() const { return owned && !is_compressed(param.dtype()); }
     bool has_gradient() const { return param.requires_grad() && param.grad().defined(); }
-    bool is_live() const { return owned && has_gradient(); }  // whether the next step updates it
+    bool is_live() const { return owned && has_gradient(); }  // whether the next step updates param
   };
   std::vector<Tensor> gradients() const override;
   void check_step() const override;
@@ -184,8 +187,8 @@ class GroupOptimizer : public Optimizer {
   std::vector<Slot> slots_;
 };
 
-/// An optimiser whose update rule reads a whole parameter at once and uses ordinary ops. It suits
-/// rules with a matrix product, or with a norm per tensor. Example:
+/// An optimiser whose update rule reads a whole parameter at once and uses ordinary tensor ops. It
+/// suits rules with a matrix product, or with a norm per tensor. Example:
 ///   struct NormalizedSGD : optim::TensorOptimizer {
 ///     NormalizedSGD(optim::ParameterGroups params, double lr, double beta)
 ///         : TensorOptimizer("NormalizedSGD", std::move(params), lr, 0, {"u"}, [=](auto& p) {
@@ -197,13 +200,13 @@ class TensorOptimizer : public GroupOptimizer {
  public:
   /// The argument of an update rule: a parameter with its gradient and states. The rule changes
   /// `param` and `state`, in place or by assignment. step() copies assigned tensors into the
-  /// optimiser's parameter and states. It throws Error if the rule changes a shape, a dtype or the
+  /// optimiser's parameter and states, and throws Error if the rule changes a shape, a dtype or the
   /// number of states.
   struct Parameter {
     Tensor param;               ///< the parameter itself
     Tensor grad;                ///< a copy of the gradient, after clipping
     std::vector<Tensor> state;  ///< the parameter's states, in the order of states()
-    double lr, weight_decay;    ///< values of the parameter group; lr includes lr_scale
+    double lr, weight_decay;    ///< values of the parameter group; lr includes the factor lr_scale
     int64_t step;               ///< number of updates of the parameter, including this one
   };
 

@@ -23,7 +23,8 @@ struct StepDecayOptions {
   int64_t every = 1;    ///< number of updates between two changes; > 0
   double factor = 0.1;  ///< multiplies lr at each change
 };
-/// Returns lr factor^floor(step / every): lr is multiplied by `factor` after every `every` updates.
+/// Returns lr factor^floor(step / every): the rate is multiplied by `factor` once per `every`
+/// updates.
 double step(int64_t step, const StepDecayOptions& options);
 
 /// Returns lr factor^step.
@@ -39,7 +40,7 @@ struct DecayOptions {
 /// step `warmup` to min_lr at step `steps`. Returns min_lr from then on.
 double linear(int64_t step, const DecayOptions& options);
 
-using CosineOptions = DecayOptions;  ///< see DecayOptions
+using CosineOptions = DecayOptions;  ///< options of cosine(), the same as those of linear()
 /// Returns lr (step+1) / (warmup+1) for step < warmup, then min_lr + 0.5 (lr - min_lr) (1 + cos(pi
 /// x)), where x rises linearly from 0 at step `warmup` to 1 at step `steps`. Returns min_lr from
 /// then on. Loshchilov & Hutter 2017, arXiv 1608.03983, without restarts.
@@ -65,11 +66,11 @@ double transformer(int64_t step, int64_t d_model, int64_t warmup = 4000);
 struct PlateauOptions {
   double lr = 1e-3;         ///< initial learning rate
   double factor = 0.1;      ///< multiplies lr at a reduction
-  int64_t patience = 10;    ///< number of successive losses without improvement that are tolerated
+  int64_t patience = 10;    ///< tolerated number of consecutive losses without improvement
   double threshold = 1e-4;  ///< an improvement must exceed this fraction of |best loss|
   int64_t cooldown = 0;     ///< number of losses after a reduction that do not count against
                             ///< patience
-  double min_lr = 0;        ///< lower bound of a reduced lr
+  double min_lr = 0;        ///< lower bound of lr after a reduction
 };
 /// Reduces the learning rate when the validation loss stops improving. A loss is an improvement if
 /// it is below the best loss by more than threshold * |best loss|; it then becomes the best loss.
@@ -89,7 +90,8 @@ class Plateau {
   NamedTensors state_dict() const;
   /// Restores a state returned by state_dict(). If names, shapes or dtypes do not match, changes
   /// nothing and throws one Error that lists the names. Also throws Error, with nothing changed, if
-  /// "lr" is negative or not finite, or if "bad" or "cooldown" is below 0 or above 2^53.
+  /// "lr" is negative or not finite, if "best" is NaN, or if "bad" or "cooldown" is below 0 or
+  /// above 2^53.
   void load_state_dict(const NamedTensors& state);
 
  private:

@@ -8,13 +8,14 @@ namespace gradus {
 std::string version();
 
 /// Returns a description of the build in five lines: version, compiler, vector width, threads
-/// (their number and the OpenMP runtime), and BLAS (see blas_info()).
+/// (their number and the OpenMP runtime), and BLAS (the text of blas_info()).
 std::string build_info();
 
-/// Returns a line of text that describes how matrices are multiplied. It contains the version of
-/// OpenBLAS, the set of kernels that OpenBLAS uses and why this set was chosen. If the BLAS is not
-/// OpenBLAS, it says so. It also tells whether gradus multiplies large float32 matrices with a
-/// kernel of its own, whether bfloat16 products are available, and whether AMX computes them.
+/// Returns a line of text that describes how matrices are multiplied. The line contains the version
+/// of OpenBLAS, the set of kernels that OpenBLAS uses and why this set was chosen. If the BLAS is
+/// not OpenBLAS, the line says so. The line also states whether gradus multiplies large float32
+/// matrices with its own kernel, whether bfloat16 products are available, and whether AMX computes
+/// these products.
 std::string blas_info();
 
 /// Returns whether Bfloat16Products has an effect, that is, whether the library was built for a

@@ -11,8 +11,8 @@ namespace gradus::internal {
 
 /// Computes a 64-bit checksum of data that is read as 64-bit words. The state is four 64-bit
 /// numbers called chains. Word i updates chain i mod 4 by one step of XXH64, and digits() combines
-/// the chains. Each step is a bijection, both of the chain for a fixed word and of the word for a
-/// fixed chain. A change within one word therefore always changes the checksum.
+/// the chains. Each step is one to one in the chain and one to one in the word. A change within one
+/// word therefore always changes the checksum.
 class Checksum {
  public:
   /// Adds n bytes, padded with zeros to a multiple of 32 bytes. If n is a multiple of 32 in all

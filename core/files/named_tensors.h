@@ -19,15 +19,17 @@ struct StackedMatrices {
 };
 
 /// Copies each tensor of `state` into the tensor with the same name in `target`. If a tensor has
-/// several names in `target`, one of them in `state` is enough, and several must have equal values.
-/// `state` may share memory with `target`: the values before the call are copied.
+/// several names in `target`, one of these names in `state` is enough. If `state` contains several
+/// of them, their tensors must have equal elements. `state` may share memory with `target`: the
+/// values before the call are copied.
 ///
 /// Throws Error and changes nothing if a name is missing from `state`, if `state` contains a name
 /// twice or a name that `target` does not contain, or if a tensor of `state` is undefined or has
 /// the wrong shape or dtype. If `strict` is false, missing and additional names are ignored. The
 /// message begins with `op` and lists all problems, with at most ten names per kind of problem.
-/// Also throws Error, with nothing changed, if a tensor is bfloat16 or int8 and not contiguous, or
-/// is a view of an int8 matrix in another shape.
+/// Also throws Error and changes nothing if a tensor is bfloat16 or int8 and not contiguous, if it
+/// is a sliced, reshaped or transposed view of an int8 matrix, or if a tensor of `target` is
+/// expanded.
 void load_named(const char* op, const NamedTensors& target, const NamedTensors& state,
                 bool strict = true);
 

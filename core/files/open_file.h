@@ -22,8 +22,8 @@ class File {
   File& operator=(const File&) = delete;
 
   int descriptor() const { return ::fileno(file_); }
-  /// Throws Error with the reason in errno if `ok` is false. Callers pass whether a system call has
-  /// succeeded.
+  /// Throws Error if `ok` is false. `ok` states whether the preceding system call succeeded. The
+  /// message ends with the text for errno.
   void succeeded(bool ok) const;
   /// Returns the size in bytes. Throws Error unless this is a regular file.
   uint64_t size() const;

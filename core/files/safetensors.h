@@ -29,8 +29,8 @@ struct SafetensorsFile {
 ///
 /// Throws Error if
 /// - a tensor is undefined, is named __metadata__ or has the same name as another,
-/// - a tensor is bfloat16 or int8 and not contiguous, or is a view of an int8 matrix in another
-///   shape,
+/// - a tensor is bfloat16 or int8 and not contiguous,
+/// - a tensor is a sliced, reshaped or transposed view of an int8 matrix,
 /// - `metadata` contains gradus.format or gradus.checksum,
 /// - a name or the metadata is not UTF-8, or the header would be longer than 100,000,000 bytes, or
 /// - the file cannot be written.

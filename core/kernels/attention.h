@@ -47,9 +47,9 @@ struct Attention {
                                           ///< bfloat16 (never done in builds without AVX512-BF16)
 
   int64_t group() const { return heads / kv_heads; }  ///< query heads per key/value head
-  /// Four bounds on what `causal` and `window` let a query see; a mask may hide more keys. Query i
-  /// sees keys [first_seen(i), seen_by(i)). Key j is seen by queries [first_to_see(j),
-  /// end_to_see(j)). No bound decreases as its argument grows.
+  /// Returns the first key that query i sees. `causal` and `window` determine four such bounds:
+  /// query i sees keys [first_seen(i), seen_by(i)), and key j is seen by queries [first_to_see(j),
+  /// end_to_see(j)). A mask may hide more keys. No bound decreases as its argument grows.
   int64_t first_seen(int64_t i) const {
     return window < keys ? std::clamp(i + 1 + keys - queries - window, int64_t{0}, keys) : 0;
   }

@@ -3,7 +3,8 @@
 //
 // The functions are templates on the type E of an operand's elements. A float or double element is
 // one scalar. A Pair (bfloat16_pairs.h) holds two scalars that are neighbours along the axis over
-// which the product sums. Scalars and sums have type Sum<E>: float if E is Pair, else E.
+// which the product sums. Sums, and scalars before they are packed, have type Sum<E>: float if E is
+// Pair, else E.
 
 #include <algorithm>
 
@@ -22,11 +23,11 @@ struct Rows {
 };
 
 /// Returns n rows of `dim` scalars, multiplied by `factor` and packed for products that sum along
-/// each row. Source row i starts at first + i * stride. A packed row has elements of type E. Each
-/// holds one scalar or, if E is a Pair, two neighbouring scalars rounded to bfloat16. The row is
-/// padded with zeros to whole vectors. The packed rows are written to `space`, which needs
-/// n * padded(elements_of(dim)) elements. However, if the source rows need no rounding, padding or
-/// factor, they are returned themselves, and `space` is not used.
+/// each row. Source row i starts at first + i * stride. Each element of a packed row holds one
+/// scalar or, if E is a Pair, two neighbouring scalars rounded to bfloat16. A packed row is padded
+/// with zeros to whole vectors. The packed rows are written to `space`, which needs
+/// n * padded(elements_of(dim)) elements. If no rounding, padding or factor is needed, returns the
+/// source rows without a copy and does not use `space`.
 template <class E>
 Rows<const E> pack_along(Sum<E> factor, const Sum<E>* first, int64_t stride, int64_t n, int64_t dim,
                          E* space) {
@@ -46,9 +47,9 @@ Rows<const E> pack_along(Sum<E> factor, const Sum<E>* first, int64_t stride, int
 
 /// Returns n rows of `dim` scalars, multiplied by `factor` and packed for products that sum over
 /// the row index. The parameters are those of pack_along. If E is not a Pair, the result is that of
-/// pack_along. If E is a Pair, row i of the result pairs the elements of source rows 2i and 2i + 1;
-/// if n is odd, the last source row is paired with zeros. `space` then needs
-/// elements_of(n) * padded(dim) elements.
+/// pack_along. If E is a Pair, row i of the result pairs the elements of source rows 2i and 2i + 1,
+/// and `space` needs elements_of(n) * padded(dim) elements. If n is odd, the last source row is
+/// paired with zeros.
 template <class E>
 Rows<const E> pack_down(Sum<E> factor, const Sum<E>* first, int64_t stride, int64_t n, int64_t dim,
                         E* space) {
@@ -60,9 +61,9 @@ Rows<const E> pack_down(Sum<E> factor, const Sum<E>* first, int64_t stride, int6
   }
 }
 
-/// Computes C = op(A) B, or C += op(A) B if Add, like tile_gemm, but in the processor's tile
-/// registers if E is a Pair and the processor has them. If TransA, the rows of A must be readable
-/// up to whole vectors.
+/// Computes C = op(A) B, or C += op(A) B if Add, where op(A) is A or, if TransA, its transpose.
+/// Uses AMX tile registers if E is a Pair and has_amx(), else tile_gemm. If TransA, each row of A
+/// must be readable up to a multiple of the vector length.
 // Long parameter list: that of tile_gemm.
 template <class E, bool TransA, bool Add>
 void multiply_tiles(int64_t m, int64_t n, int64_t k, const E* a, int64_t lda, const E* b,
@@ -72,8 +73,8 @@ void multiply_tiles(int64_t m, int64_t n, int64_t k, const E* a, int64_t lda, co
   tile_gemm<E, TransA, Add>(m, n, k, a, lda, b, ldb, c, ldc);
 }
 
-/// The number of rows that attention multiplies at a time in a tile of which some scores are
-/// hidden.
+/// Returns how many rows of a tile attention multiplies at a time if a causal mask or a window
+/// hides some of the tile's scores.
 template <class E>
 int64_t rows_at_once() {
   return is_pair<E> && has_amx() ? 32 : gemm_rows;

@@ -42,8 +42,8 @@ struct ConvolutionShape {
 namespace detail {
 
 /// The windows along one axis of a padded plane. Window i starts at position windows[i], and its
-/// result is stored at position targets[i]. To compute it, filter element taps[j] is multiplied by
-/// the plane's element at windows[i] + places[j], for each j.
+/// result is stored at position targets[i]. The result is the sum over j of filter element taps[j]
+/// times the plane's element at windows[i] + places[j].
 struct AxisSweep {
   std::vector<int64_t> windows, targets, places, taps;
 };
@@ -108,13 +108,12 @@ inline AxisSweep forward_axis(const WindowAxis& a, int64_t together = 1) {
   return sweep;
 }
 
-/// Returns the windows over one axis of dy, the gradient of the result, that compute one phase of
-/// dx, the gradient of the input. A phase consists of the positions i of dx with
-/// (i + padding) % stride == phase. In the forward pass, tap u of window w reads position
-/// w * stride + u * dilation - padding. A phase therefore depends only on the taps u with
-/// u * dilation % stride == phase. The window for position i starts at element
-/// (i + padding) / stride of dy. It extends backwards, so `places` are <= 0. `before` is the number
-/// of zeros that precede dy.
+/// Returns the windows over one axis of dy (gradient of the result) that compute one phase of dx
+/// (gradient of the input): the positions i of dx with (i + padding) % stride == phase. In the
+/// forward pass, tap u of window w reads position w * stride + u * dilation - padding. A phase
+/// therefore depends only on the taps u with u * dilation % stride == phase. The window for
+/// position i starts at element (i + padding) / stride of dy. It extends backwards, so no offset in
+/// `places` is positive. `before` is the number of zeros that precede dy.
 inline AxisSweep backward_axis(const WindowAxis& a, int64_t before, int64_t phase) {
   AxisSweep sweep;
   for (int64_t i = 0; i < a.size; ++i)
@@ -191,9 +190,9 @@ struct Correlation {
   struct Space {
     explicit Space(const Correlation& c)
         : padded(elements_of<E>(c.in) * c.sweep.planes.padded_plane() + lanes<E>) {}
-    Scratch<E> padded;                                // (elements_of<E>(in), padded plane)
-    Scratch<T> sums{most * width};                    // (windows, filters)
-    Scratch<T> transposed{width * transposed_width};  // (filters, windows)
+    Scratch<E> padded;                                // padded planes (elements_of<E>(in), plane)
+    Scratch<T> sums{most * width};                    // results of the block (windows, filters)
+    Scratch<T> transposed{width * transposed_width};  // the same results (filters, windows)
     WindowBlock block;
   };
 
@@ -280,7 +279,7 @@ void Correlation<E>::run() const {
 /// the product sums over. Here this axis is the windows, so windows are processed in pairs of
 /// neighbours of the same row. If a row has an odd number of windows, its last pair consists of the
 /// last two windows. The first of these two windows is also in the previous pair, so the last pair
-/// uses 0 as the dy of this window. The only window of a row is paired with a dy of 0.
+/// uses 0 as the dy of this window. A single window in a row is paired with a dy of 0.
 template <class E>
 class WeightGradient {
  public:
@@ -299,10 +298,10 @@ class WeightGradient {
           panel(width * step),
           plane(is_pair<E> ? g.sweep.planes.padded_plane() + g.beside : 0),
           even_rows(g.is_odd ? g.p.out * g.even_count : 0) {}
-    Scratch<E> padded;     // (channels, padded plane)
-    Scratch<E> panel;      // (windows, filters)
+    Scratch<E> padded;     // padded planes of an image (channels, plane)
+    Scratch<E> panel;      // packed part of dy (windows, filters)
     Scratch<T> plane;      // a float32 plane with padding, before it is rounded
-    Scratch<T> even_rows;  // dy with a 0 inserted in each row (see take_odd_rows)
+    Scratch<T> even_rows;  // dy with a 0 inserted in each row, to make the row length even
     WindowBlock block;
   };
 
@@ -321,7 +320,7 @@ class WeightGradient {
       std::max<int64_t>(std::min({(int64_t{1} << 20) / size, p.images, int64_t{16}}), 1);
   const int64_t images = ceil_div(p.images, parts);  // images per part
   const int64_t shares = std::clamp<int64_t>(16 / (parts * p.groups), 1, p.in);
-  const int64_t channels = ceil_div(p.in, shares);  // channels per share
+  const int64_t channels = ceil_div(p.in, shares);  // channels per parallel task
   // The distance in a padded plane between the two scalars of a Pair. Two neighbouring windows of a
   // row read these scalars at the same tap, so the distance is the stride. It is 0 if a row has a
   // single window, because the stride may then be larger than the plane.

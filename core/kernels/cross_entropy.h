@@ -6,8 +6,8 @@
 // The composed form, written with basic ops, is composed_cross_entropy in core/ops/loss.cpp:
 // log_softmax and gather. The kernel stores two values per row instead of C log-probabilities. It
 // reads the logits once in the forward pass (twice with label smoothing) and once in the backward
-// pass, which may write the gradient over the logits. Forward and backward of (1024, 8192) logits
-// are 1.3 times as fast as the composed form.
+// pass, which may write the gradient over the logits. For logits (1024, 8192), forward and backward
+// with this kernel are 1.3 times as fast as in the composed form.
 
 #include "gradus/core/kernels/softmax.h"
 
@@ -34,10 +34,11 @@ struct CrossEntropy {
     return loss;
   }
 
-  /// Writes the gradient of a row of logits x: dx_c = g ((1 - e) w_t (p_c - [c = t]) + e/C (W p_c -
-  /// w_c)), where g is the gradient of the row's loss, p = softmax(x), t = target, C = classes, e =
+  /// Writes the gradient of a row of logits x to dx, which may be x:
+  ///   dx_c = g ((1 - e) w_t (p_c - [c = t]) + e/C (W p_c - w_c))
+  /// Here g is the gradient of the row's loss, p = softmax(x), t = target, C = classes, e =
   /// smoothing, w = weights (1 if null) and W = weight_sum. [c = t] is 1 for the target and 0 for
-  /// other classes. dx may be x.
+  /// other classes.
   void row_gradient(const T* x, int64_t target, LogSumExp<T> lse, T g, T* dx) const {
     const T hot = g * (1 - smoothing) * weight(target);
     const T cold = g * share();

@@ -10,7 +10,8 @@
 
 namespace gradus::kernel {
 
-/// Returns the factor of elements that are kept, for dropout probability p.
+/// Returns the factor by which dropout with probability p scales the elements that it keeps:
+/// 1 / (1 - p), or 0 if p = 1.
 template <class T>
 T kept_scale(double p) {
   return p < 1 ? static_cast<T>(1 / (1 - p)) : T{0};

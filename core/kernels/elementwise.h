@@ -13,11 +13,12 @@ namespace gradus::kernel {
 /// Elements per chunk of work: enough to be worth a thread, few enough for a core's L2 cache.
 inline constexpr int64_t elementwise_grain = 16384;
 
-/// The nested loops over the elements of N operands. Operand 0 is the output; the others broadcast
-/// to its shape. Axes are merged where the strides of all operands allow it.
+/// The nested loops over the elements of N operands. Operand 0 is the output. Operands 1 to N - 1
+/// are the inputs, which broadcast to the shape of the output. Axes are merged where the strides of
+/// all operands allow it.
 template <int N>
 struct Walk {
-  Shape shape;                   // merged axes, at least one
+  Shape shape;                   // sizes of the merged axes, at least one
   std::array<Shape, N> strides;  // in elements; 0 where an operand is broadcast
   // Returns the number of iterations of an inner loop.
   int64_t inner() const { return shape.back(); }
@@ -50,7 +51,7 @@ struct Walk {
     }
   }
 
-  /// Returns the operands' offsets at the start of inner loop `row`.
+  /// Returns each operand's offset, in elements, at the start of inner loop `row`.
   std::array<int64_t, N> offsets(int64_t row) const {
     std::array<int64_t, N> at{};
     for (int axis = shape.size() - 2; axis >= 0; --axis) {
@@ -63,8 +64,9 @@ struct Walk {
 };
 
 namespace detail {
-/// Runs one inner loop of n elements, y[i] = f(x[i]...), specialised for the common strides.
-/// [[gnu::flatten]] inlines f, because a call to f would prevent vectorisation.
+/// Computes y[i] = f(x[i]...) for i < n, with vector loops for the common strides. sy is the stride
+/// of y; each x is a pointer and a stride. [[gnu::flatten]] inlines f, because a call to f would
+/// prevent vectorisation.
 template <class Y, class F, class... X>
 [[gnu::flatten]] void loop(int64_t n, const F& f, Y* y, int64_t sy,
                            std::pair<const X*, int64_t>... x) {

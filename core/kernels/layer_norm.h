@@ -3,9 +3,9 @@
 //
 // The composed form, written with basic ops, is composed_norm in core/ops/normalization.cpp: the
 // ops that compute d = x - mean(x) and y = d / sqrt(mean(d * d) + eps) * weight + bias. The kernel
-// reads a row from memory once forward and once backward. It saves x, mean and rstd for backward
-// instead of every intermediate tensor. Forward and backward of (4096, 256) are 4.5 times as fast
-// as the composed form.
+// reads a row from memory once forward and once backward. For backward it saves x, mean(x) and
+// 1 / sqrt(mean(d * d) + eps) instead of every intermediate tensor. For a tensor (4096, 256),
+// forward and backward with this kernel are 4.5 times as fast as in the composed form.
 
 #include <algorithm>
 #include <cmath>
@@ -38,8 +38,9 @@ template <class S, class T, class F>
 }
 
 /// Returns the mean and the variance of all elements or, if not `centred`, 0 and the mean square.
-/// Computes in S. Because of rounding, the mean of x - mean is not exactly 0, so mean and variance
-/// are corrected for it: Chan, Golub, LeVeque 1983, "Algorithms for Computing the Sample Variance".
+/// Computes in S. Because of rounding, the mean r of x - mean is not exactly 0, so r is added to
+/// the mean, and r * r is subtracted from the variance: Chan, Golub, LeVeque 1983, "Algorithms for
+/// Computing the Sample Variance".
 template <class S, class T>
 std::pair<double, double> moments_in(const Pieces<T>& all, bool centred) {
   S center = 0;
@@ -83,7 +84,8 @@ struct LayerNorm {
   const T* weight = nullptr;
   const T* bias = nullptr;
 
-  /// Computes y = xhat * weight + bias. Returns x with its mean and rstd, which the gradients need.
+  /// Computes y = xhat * weight + bias, where xhat is x normalised. Returns x with its mean and
+  /// rstd, which the gradients need.
   NormalizedRow<T> forward(const T* x, double eps, T* y) const {
     const auto moments = mean_and_variance(Pieces<T>{x, n}, eps, centred);
     const NormalizedRow<T> row{x, static_cast<T>(moments.first),
@@ -99,7 +101,7 @@ struct LayerNorm {
     return row;
   }
 
-  /// Adds dy * xhat to dweight and dy to dbias.
+  /// Adds dy * xhat to dweight and dy to dbias, where xhat is the normalised row.
   void add_parameter_gradients(const NormalizedRow<T>& row, const T* dy, T* dweight,
                                T* dbias) const {
     simd_for(n, [=](int64_t j) {
@@ -108,9 +110,9 @@ struct LayerNorm {
     });
   }
 
-  /// Computes dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * weight. RMS norm
-  /// omits the term mean(g). If `accumulate`, adds the result to dx instead of overwriting dx. dx
-  /// may be dy.
+  /// Computes dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * weight, where xhat is
+  /// the normalised row. RMS norm omits the term mean(g). If `accumulate`, adds the result to dx
+  /// instead of overwriting dx. dx may be dy.
   void input_gradient(const NormalizedRow<T>& row, const T* dy, bool accumulate, T* dx) const {
     if (weight)
       input_gradient_of(

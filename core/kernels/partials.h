@@ -20,8 +20,8 @@ inline int64_t partial_count(int64_t rows, int64_t rows_per_chunk) {
   return internal::ceil_div(rows, rows_per_chunk);
 }
 
-/// Writes to `out` (n) the sum of partials (chunks, n) over the chunks, added in order and in
-/// double.
+/// Sums `partials` (chunks, n) over the chunks, in order and in double, and writes the sums to
+/// `out` (n).
 template <class T>
 void add_partials(const T* partials, int64_t chunks, int64_t n, T* out) {
   constexpr int64_t width = 256;
@@ -37,7 +37,7 @@ void add_partials(const T* partials, int64_t chunks, int64_t n, T* out) {
   }
 }
 
-/// Adds the column sums of x (rows, n) to sums.
+/// Adds the sum of each column of x (rows, n) to `sums` (n).
 template <class T>
 void add_columns(const T* x, int64_t rows, int64_t n, T* sums) {
   for (int64_t i = 0; i < rows; ++i, x += n) simd_for(n, [=](int64_t j) { sums[j] += x[j]; });

@@ -3,10 +3,10 @@
 // without a copy.
 //
 // Axes are sorted by stride and merged, which leaves two cases. If the innermost axis is summed
-// over, each result is the sum of a row. If it is kept, the results are column sums: whole rows are
-// added up. sum adds float32 elements in short blocks in float32, and the block sums in double.
-// mean, var, std_dev and norm convert each element to double. Long sums are split into pieces for
-// threads. The split depends only on shape and strides.
+// over, each result is the sum of a row. If the innermost axis is kept, the results are column
+// sums: whole rows are added up. `sum` adds float32 elements in short blocks in float32, and the
+// block sums in double. `mean`, `var`, `std_dev` and `norm` convert each element to double. Long
+// sums are split into pieces for threads. The split depends only on shape and strides.
 
 #include <type_traits>
 
@@ -150,8 +150,8 @@ void reduce_rows(const SumPlan& plan, const X* x, Y* y, const Term& term, const 
   }
 }
 
-/// Rows [begin, end) of `width` neighbouring columns. Each column has a sum of its own. The first
-/// column belongs to output k.
+/// Rows [begin, end) of `width` neighbouring columns. Each column is summed separately. The sum of
+/// the first column is part of output k.
 struct ColumnPart {
   int64_t k, width, begin, end;
 };

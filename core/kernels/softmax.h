@@ -3,8 +3,8 @@
 //
 // The composed form, written with basic ops, is e = exp(x - max(x)), y = e / sum(e), where each op
 // reads and writes memory. The kernel finishes a row while the row is in a cache, and stores no
-// intermediate tensor. Backward needs only y and dy and may overwrite dy. Forward and backward of
-// (4096, 256) are 3.4 times as fast as the composed form.
+// intermediate tensor. Backward needs only y and dy and may overwrite dy. For a tensor (4096, 256),
+// forward and backward with this kernel are 3.4 times as fast as in the composed form.
 
 #include <algorithm>
 
@@ -19,7 +19,8 @@ int64_t rows_per_chunk(int64_t n) {
   return std::max<int64_t>(32768 / (std::max<int64_t>(n, 1) * static_cast<int64_t>(sizeof(T))), 1);
 }
 
-/// Elements per block of log_sum_exp: few enough to stay in the L1 cache between its two loops.
+/// Elements per block of log_sum_exp. It reads each block twice, and a block is small enough to
+/// stay in the L1 cache between the two reads.
 inline constexpr int64_t softmax_block = 2048;
 
 /// log(sum_j exp(x_j)) as the sum of two parts: the largest x_j and the rest. In a single number,

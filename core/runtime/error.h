@@ -36,7 +36,8 @@ template <class E = Error, class... Parts>
   throw E(message.str());
 }
 
-/// Throws Error, or another class E, with the parts as its message if `ok` is false.
+/// Throws Error, or another class E, if `ok` is false. The message is the concatenation of all
+/// parts.
 template <class E = Error, class... Parts>
 void check(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]

@@ -11,7 +11,7 @@ namespace core {
 struct Modes {
   bool grad = true;          ///< ops are recorded for backward
   bool eval = false;         ///< layers behave as in evaluation, for example without dropout
-  bool anomaly = false;      ///< NaNs and infinities cause an Error; see AnomalyMode
+  bool anomaly = false;      ///< ops and backward rules are checked for NaNs and infinities
   bool composed = false;     ///< fused ops are computed from basic ops
   bool bfloat16 = false;     ///< float32 matrix products round their operands to bfloat16
   bool recomputing = false;  ///< backward is rerunning a function passed to recompute()

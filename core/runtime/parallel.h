@@ -3,9 +3,9 @@
 // parallel_for. Only this file and parallel.cpp use OpenMP.
 //
 // The threads of parallel_for are a pool, not an OpenMP team. The thread that calls parallel_for
-// runs chunks too. When no chunk is left, it waits only for threads that are still running one. The
-// barrier of an OpenMP team waits until every thread has been scheduled, which was measured to take
-// up to 30 ms per loop when other programs use the processors.
+// runs chunks too. When no chunk is left, it waits only for threads that are still running a chunk.
+// The barrier of an OpenMP team would wait until every thread has been scheduled. This wait was
+// measured to take up to 30 ms per loop when other programs use the processors.
 
 #include <omp.h>
 

@@ -8,15 +8,16 @@
 
 namespace gradus {
 
-/// Determines the random numbers of one op. They are computed in blocks of four 32-bit words, each
-/// from the seed and a counter. The op's blocks have consecutive counters.
+/// Determines the random numbers of one op. The numbers are computed in blocks of four 32-bit
+/// words. Each block is computed from the seed and a counter. The op's blocks have consecutive
+/// counters.
 struct RandomKey {
   uint64_t seed = 0;     ///< selects the stream
   uint64_t counter = 0;  ///< counter of the op's first four words; the next four use counter + 1
 };
 
 /// Returns the four random 32-bit words that Philox4x32-10 computes from `counter` and `key`. For
-/// each key, this is a bijection from counters to words.
+/// each key, the function is a bijection from counters to words.
 inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
                                           std::array<uint32_t, 2> key) {
   // The 32-bit words are held in 64-bit variables, so that a loop over blocks vectorises without
@@ -37,8 +38,8 @@ inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
           static_cast<uint32_t>(c3)};
 }
 
-/// Returns the four random 32-bit words of block number `block` of an op whose random numbers are
-/// determined by `key`. Calls philox4x32 with the counter key.counter + block and the key key.seed.
+/// Returns block number `block` of the random numbers that `key` determines: four 32-bit words.
+/// Calls philox4x32 with the counter key.counter + block and the key key.seed.
 inline std::array<uint32_t, 4> philox(RandomKey key, uint64_t block) {
   const uint64_t counter = key.counter + block;
   return philox4x32({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0},

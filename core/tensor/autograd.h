@@ -8,7 +8,7 @@
 //
 // For gradients of gradients, the backward pass records the ops that a rule calls. The rule must
 // then consist of differentiable ops on tensors. If Backward::create_graph() is false, nothing is
-// recorded, and the rule may also call kernels. For fused ops, see record_fused().
+// recorded, and the rule may also call kernels. Rules for record_fused() may always call kernels.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -40,9 +40,9 @@ struct TensorImpl {
   int64_t offset = 0;                ///< position of the first element in the storage, in elements
   Dtype dtype = Dtype::float32;      ///< type of the elements
   Tensor scales;                     ///< for int8: a bfloat16 scale per 32 elements of each row
-  uint64_t number = 0;               ///< for a leaf made inside recompute(): see Node::number()
+  uint64_t number = 0;               ///< serial number of a leaf created inside recompute(), else 0
   bool requires_grad = false;        ///< whether a leaf requires grad; a non-leaf always does
-  int output_index = 0;              ///< which output of the node's op this tensor is
+  int output_index = 0;              ///< index of this tensor among the outputs of the node's op
   std::shared_ptr<Node> node;        ///< the recorded op that computed this tensor, or null
   Tensor grad;                       ///< gradient accumulated by backward()
   /// A function registered by register_hook().
@@ -98,8 +98,8 @@ class Backward {
   /// it. Throws Error if the output was not saved, or if its storage was changed in place after the
   /// op.
   Tensor output(int i = 0) const;
-  /// Returns the gradient of the i-th output, or zeros if the output received none. Other tensors
-  /// may share its memory: do not write to it.
+  /// Returns the gradient of the i-th output, or zeros if the output received none. Do not write to
+  /// the result: other tensors may share its memory.
   Tensor grad(int i = 0) const;
   /// Returns whether the i-th output received a gradient.
   bool has_grad(int i) const;
@@ -163,7 +163,7 @@ class Node : public std::enable_shared_from_this<Node> {
   /// Frees what only backward uses: rule_, composed_ and the saved inputs and outputs.
   void drop_saved();
   /// Returns tensor i of `list`. Throws Error if the tensor was not saved, or if its storage was
-  /// changed in place afterwards. The message calls the tensor `what`: "input" or "output".
+  /// changed in place afterwards. `what` names the tensor in the message: "input" or "output".
   const Tensor& saved(const std::vector<Saved>& list, const char* what, size_t i) const;
   Node* next_waiting_ = nullptr;  // the next node in the list of nodes that destroy() will delete
   const char* name_ = "";
@@ -197,8 +197,9 @@ struct Recorder {
 
 /// Adds a node to the graph for an op that computed `outputs` from `inputs`. Does nothing under
 /// NoGrad or if no input requires grad. User-defined ops call this function too. `rule` computes
-/// the gradients of the inputs from the gradients of the outputs, and `saves` states which tensors
-/// it reads. `name` must outlive the graph, as a string literal does. Inputs may be undefined.
+/// the gradients of the inputs from the gradients of the outputs. `saves` states which inputs and
+/// outputs the rule reads. `name` must outlive the graph, as a string literal does. Inputs may be
+/// undefined.
 ///
 /// The outputs must be new tensors, or views that this op created. Throws Error if an output is
 /// already part of a graph. A rule may capture, by value, numbers and tensors outside the graph,
@@ -212,12 +213,13 @@ void record(const char* name, const std::vector<Tensor>& outputs, const std::vec
 
 /// Records an op that a fused kernel computed. `composed` is the same function written with basic
 /// ops: it maps the inputs, or aliases of them, to the output or to a vector of outputs. Without
-/// create_graph, backward runs `rule`, which may call kernels. With create_graph, it differentiates
-/// `composed` instead. Saves all inputs, whatever `saves` states, and the outputs that `saves`
-/// selects. `composed` must return as many outputs as the op has, or Error is thrown when it runs.
+/// create_graph, backward runs `rule`, which may call kernels. With create_graph, backward
+/// differentiates `composed` instead. Saves all inputs, whatever `saves` states, and the outputs
+/// that `saves` selects. `composed` must return as many outputs as the op has. If not, Error is
+/// thrown when `composed` runs.
 ///
-/// If Modes::composed is true, overwrites `outputs` with the results of `composed`, whose basic ops
-/// are then recorded instead of the fused op.
+/// If Modes::composed is true, overwrites `outputs` with the results of `composed`. The graph then
+/// contains the basic ops that `composed` calls, and not the fused op.
 template <class ComposedFn, class RuleFn>
 void record_fused(const char* name, const std::vector<Tensor>& outputs,
                   const std::vector<Tensor>& inputs, Saves saves, ComposedFn&& composed,
@@ -240,23 +242,23 @@ void begin_in_place(const char* op, const Tensor& x);
 }  // namespace core
 
 struct GradOptions {
-  /// The gradients with which backward starts, one per output, or an empty list. For an empty
-  /// list or an undefined entry, backward starts with 1, and the output must have one element.
+  /// The gradient of the loss with respect to each output. An empty list, or an undefined entry,
+  /// stands for a gradient of 1; the output must then have one element.
   std::vector<Tensor> grad_outputs = {};
   /// If true, records the computation of the gradients, so that they can be differentiated.
   bool create_graph = false;
   /// If true, keeps the graph for another backward pass. create_graph implies this.
   bool retain_graph = false;
-  /// If true, returns an undefined tensor for an input on which no output depends. If false, throws
-  /// Error for such an input.
+  /// If true, grad() returns an undefined tensor for an input on which no output depends. If false,
+  /// grad() throws Error for such an input.
   bool allow_unused = false;
 };
 
 /// Returns the gradient of the outputs with respect to each input, in the order of `inputs`. If
 /// there are several outputs, their gradients are summed. Each result has its own memory, and no
-/// .grad is changed. The hooks of tensors whose gradients are computed run as in
-/// Tensor::backward(). Frees the graph between the outputs and the inputs unless the options retain
-/// it. Throws Error in the cases of Tensor::backward() and if an input does not require grad. Also
+/// .grad is changed. As Tensor::backward() does, calls the hooks of every tensor whose gradient it
+/// computes. Frees the graph between the outputs and the inputs unless the options retain it.
+/// Throws Error in the cases of Tensor::backward() and if an input does not require grad. Also
 /// throws Error if no output depends on an input, unless allow_unused is true.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {});

@@ -19,12 +19,12 @@ struct DerivativeOptions {
   bool create_graph = false;
 };
 
-/// Returns dy_i / dx_j for y = f(x), of shape y.shape() followed by x.shape(). Runs one backward
-/// pass per element of y.
+/// Returns all derivatives dy_i / dx_j for y = f(x). The shape is y.shape() followed by x.shape().
+/// Runs one backward pass per element of y.
 Tensor jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x,
                 const DerivativeOptions& options = {});
-/// Returns the second derivatives of f, of shape x.shape() followed by x.shape(): the Jacobian of
-/// f's gradient. Throws Error unless f returns one element.
+/// Returns the second derivatives of f at x, which are the Jacobian of f's gradient. The shape is
+/// x.shape() followed by x.shape(). Throws Error unless f returns one element.
 Tensor hessian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x,
                const DerivativeOptions& options = {});
 /// Returns H v, of x's shape, where H is the Hessian of f and v has x's shape and dtype. Runs two

@@ -15,8 +15,8 @@
 namespace gradus {
 
 /// The type of a tensor's elements. float32, float64, int64 and boolean correspond to the C++ types
-/// float, double, int64_t and bool. bfloat16 and int8 store weights in less memory; see
-/// Tensor::to().
+/// float, double, int64_t and bool. bfloat16 and int8 store weights in less memory; Tensor::to()
+/// converts weights to these dtypes.
 enum class Dtype : uint8_t { float32, float64, int64, boolean, bfloat16, int8 };
 
 ///@{

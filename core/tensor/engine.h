@@ -18,15 +18,15 @@ namespace gradus::internal {
 /// and undefined tensors.
 bool all_finite(const std::vector<Tensor>& tensors);
 
-/// Walks the graph from the outputs passed to seed(), the most recently recorded nodes first, and
-/// sums the gradients of each node and leaf. Tensor::backward() adds the sum of each leaf to its
-/// .grad. grad() visits only paths that lead to its inputs, and returns the gradients of the
-/// inputs.
+/// Walks the graph from the outputs passed to seed(), and sums the gradients of each node and leaf.
+/// Nodes run in reverse order of recording. Tensor::backward() adds the sum of each leaf to its
+/// .grad. grad() visits only the paths that lead to its argument `inputs`, and returns the
+/// gradients of these tensors.
 ///
 /// In Tensor::backward(), gradients of a leaf without hooks are added to its .grad directly.
-/// Gradients of a leaf with hooks are summed in a separate tensor. As soon as the last node that
-/// uses the leaf has run, the hooks are called with the sum, and their result is added to .grad. If
-/// one node is the last for several leaves, their hooks run in the order in which the leaves
+/// Gradients of a leaf with hooks are summed in a separate tensor. After the last node that uses
+/// the leaf has run, the engine calls the hooks with the sum and adds their result to .grad. If
+/// several leaves have the same last node, their hooks run in the order in which the leaves
 /// received their first gradients.
 class Engine {
  public:
@@ -37,12 +37,12 @@ class Engine {
   void prune_to(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs);
   /// Adds `output`, with its gradient, to the tensors from which the pass starts. An undefined
   /// gradient means 1; `output` must then have one element. Throws Error if `output` does not
-  /// require grad, or if the gradient differs from it in shape or dtype. The message begins with
+  /// require grad, or if `gradient` and `output` differ in shape or dtype. The message begins with
   /// `op`.
   void seed(const char* op, const Tensor& output, Tensor gradient);
   void run();
-  /// Returns the gradient of `input`, one of the inputs passed to prune_to(), after run(). Returns
-  /// an undefined tensor if no output depends on it.
+  /// Returns the gradient of `input`, or an undefined tensor if no output depends on `input`.
+  /// Requires that run() has returned and that `input` was one of the inputs passed to prune_to().
   Tensor result(const Tensor& input);
 
   // The members up to check_finite() implement the methods of Backward.
@@ -53,7 +53,7 @@ class Engine {
   void add(const Edge& edge, Tensor gradient);
   void check_finite(const Node& node, int input, const Tensor& gradient) const;
 
-  // Implement the functions of the same names in reuse.h.
+  // These members implement the functions of the same names in reuse.h.
   static Tensor sum_in_place(const Backward& back, int i);
   static Tensor take_input(const Backward& back, int i);
   static Tensor take_grad(const Backward& back, int i);
@@ -67,9 +67,9 @@ class Engine {
   /// gradient arrives, the pointer is null or points to an undefined tensor.
   Tensor* sum_at(const Edge& edge);
   /// Returns whether the running backward rule may add to `sum` in place. `sum` is the gradient of
-  /// input number `input` so far. Outside anomaly mode, returns true. In anomaly mode, returns
-  /// whether `sum` is finite. If it is, and the gradients of the op's outputs are finite too, the
-  /// engine checks after the rule has run that `sum` is still finite.
+  /// input number `input` so far. Outside AnomalyMode, returns true. In AnomalyMode, returns
+  /// whether `sum` is finite. The engine checks a finite `sum` again after the rule has run, unless
+  /// a gradient of the op's outputs is not finite.
   bool may_write(int input, const Tensor& sum);
   void add_to(Tensor& sum, Tensor gradient);
   void accumulate_into(TensorImpl& tensor, Tensor gradient);  // into tensor.grad
@@ -77,14 +77,14 @@ class Engine {
   Tensor call_hooks(const std::vector<TensorImpl::Hook>& hooks, Tensor gradient);
   /// Returns whether the leaf's gradient is summed in leaf_sums_ instead of the leaf's .grad.
   bool sums_apart(const TensorImpl& leaf) const { return pruned_ || !leaf.hooks.empty(); }
-  /// Calls complete() for each leaf that has hooks and has received its whole gradient, that is, to
-  /// which no queued node leads any more. complete() calls the hooks. If the pass was started by
-  /// Tensor::backward() and not by grad(), it also adds the hooks' result to the leaf's .grad.
+  /// Calls complete() for each leaf with hooks whose gradient is complete, because no queued node
+  /// leads to the leaf any more. complete() calls the leaf's hooks. In Tensor::backward(), but not
+  /// in grad(), complete() then adds the hooks' result to the leaf's .grad.
   void complete_leaves();
   void complete(TensorImpl& leaf);
-  /// Returns a map whose keys are the leaves that queued nodes lead to. The value of a leaf is the
-  /// number of the last node that will add to the leaf's gradient. Nodes run in descending order of
-  /// their numbers, so this is the smallest number among the nodes that use the leaf.
+  /// Returns, for each leaf that queued nodes lead to, the number of the last node that will add to
+  /// the leaf's gradient. Nodes run in descending order of their numbers, so the last node is the
+  /// one with the smallest number among the nodes that use the leaf.
   std::unordered_map<const TensorImpl*, uint64_t> last_consumers() const;
 
   struct EarlierNode {
@@ -96,7 +96,7 @@ class Engine {
 
   const bool create_graph_, retain_graph_, anomaly_;
   bool pruned_ = false, incoming_finite_ = true;
-  // In anomaly mode: indices of inputs whose gradients the running backward rule changes in place.
+  // In AnomalyMode: indices of inputs whose gradients the running backward rule changes in place.
   std::vector<int> written_;
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, EarlierNode>
       queue_;
@@ -106,8 +106,8 @@ class Engine {
 
   // Leaves that have received gradients, but whose hooks have not been called yet. arrived_ lists
   // the leaves whose first gradient arrived after the last call of complete_leaves(), in order of
-  // arrival. waiting_ contains the other leaves. Its key is the number of the last node that adds
-  // to their gradients.
+  // arrival. waiting_ contains the remaining leaves: it maps a node's number to the leaves whose
+  // gradients are complete after this node has run.
   Leaves arrived_;
   std::map<uint64_t, Leaves, std::greater<>> waiting_;
   std::optional<std::unordered_map<const TensorImpl*, uint64_t>> last_consumers_;

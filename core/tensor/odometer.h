@@ -5,8 +5,9 @@
 
 namespace gradus::internal {
 
-/// N offsets that advance together through the shape `sizes`, each with its own strides. `sizes`
-/// and the shapes that `strides` points to must outlive the odometer. This example copies x to y:
+/// Steps through N arrays of shape `sizes` together, in row-major order. offset[k] is the position
+/// of the current element in array k, whose strides are *strides[k]. `sizes` and these strides must
+/// outlive the odometer. This example copies x to y:
 ///   Odometer<2> at(shape, {&x_strides, &y_strides});
 ///   for (int64_t i = 0; i < shape.numel(); ++i, at.next()) y[at.offset[1]] = x[at.offset[0]];
 template <int N>

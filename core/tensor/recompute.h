@@ -14,26 +14,29 @@ std::vector<Tensor> recompute_function(
 }  // namespace core
 
 /// Returns f(inputs), a vector of tensors, without keeping intermediate tensors of f for backward.
-/// Backward runs f again when it needs them. Values and gradients, including gradients of tensors
-/// that f captures, are bit for bit the same as without recompute(). Inputs and outputs may be
-/// undefined. Under NoGrad, recompute() only calls f.
+/// Backward runs f again to recompute these tensors. Values and gradients, including gradients of
+/// tensors that f captures, are bit for bit the same as without recompute(). Inputs and outputs may
+/// be undefined. Under NoGrad, recompute() only calls f.
 ///
-/// A copy of f is kept until backward has run, so the objects that f refers to must live as long:
-/// capture models by reference and loop variables by value. Each of the two calls runs a new copy
-/// of f, which is destroyed when the call returns. Changes to f's own members or to captures by
-/// value are therefore lost. Functions that outlive the call, such as hooks, backward rules and the
-/// function passed to a recompute() inside f, must capture by value what f captures by value. The
-/// second call runs with the modes and the random numbers of the first, and must compute the same
-/// values. Backward throws Error if the second call records other ops than the first, or if the
-/// shapes or dtypes of an op, or its inputs that require grad, differ between the calls. It also
-/// throws Error if one of `inputs` has been changed in place since the first call, or a leaf or a
-/// captured tensor since a recorded op read it. A layer that updates its own state must check
-/// recomputing(), so as not to update it twice.
+/// A copy of f is kept until backward has run, so the objects that f refers to must exist until
+/// then: capture models by reference and loop variables by value. Each of the two calls of f runs a
+/// new copy of f, which is destroyed when the call returns. Changes to f's members and to captures
+/// by value are therefore lost. f may create functions that outlive the call: hooks, backward rules
+/// and the function of a recompute() inside f. Such a function must capture by value what f
+/// captures by value.
 ///
-/// In the second call, backward() adds nothing to the .grad of tensors that were made outside this
-/// call of f, and register_hook() on such a tensor only returns an unused id: the first call has
-/// done it. If f makes leaves with requires_grad_(), backward gives their gradients to the leaves
-/// of the first call.
+/// The second call runs with the modes and the random numbers of the first, and must compute the
+/// same values. A layer that updates its own state must check recomputing(), so as not to update
+/// the state twice. Backward throws Error if the two calls record different ops, or if the shapes
+/// or dtypes of an op, or its inputs that require grad, differ between the calls. Backward also
+/// throws Error if one of `inputs` has been changed in place since the first call, or if a leaf or
+/// a captured tensor has been changed in place since a recorded op read it.
+///
+/// f may itself call backward() and register_hook(). For a tensor that f did not create, only the
+/// first call has an effect: in the second call, backward() does not add to the tensor's .grad, and
+/// register_hook() adds no hook and returns an unused id. If f creates leaves with
+/// requires_grad_(), backward adds their gradients to the .grad of the leaves that the first call
+/// created.
 ///
 /// f should return every tensor that the loss depends on, for example a penalty as a second output.
 /// If the first call stores such a tensor outside f and the second call does not, backward throws
@@ -43,9 +46,9 @@ std::vector<Tensor> recompute(F f, const std::vector<Tensor>& inputs) {
   return core::recompute_function(std::move(f), inputs);
 }
 
-/// Returns f(inputs...) without keeping intermediate tensors of f for backward, which runs f again.
-/// f takes tensors as separate arguments, and returns a tensor or a vector of tensors. The overload
-/// for a vector of inputs states what f may do. Example:
+/// Returns f(inputs...) without keeping intermediate tensors of f for backward: backward runs f
+/// again. f takes tensors as separate arguments, and returns a tensor or a vector of tensors. The
+/// rules for f are those of the overload for a vector of inputs. Example:
 ///   Tensor y = recompute([&](const Tensor& x) { return block(x); }, x);
 template <class F, std::same_as<Tensor>... Inputs>
 auto recompute(F f, const Inputs&... inputs) {

@@ -16,10 +16,10 @@ namespace gradus::internal {
 /// If the result is undefined and back.needs(i) is true, the rule must call back.give() instead.
 Tensor sum_in_place(const core::Backward& back, int i);
 
-/// Returns the saved i-th input and removes it from the graph, so that the caller may overwrite it.
-/// Returns an undefined tensor if the backward pass retains the graph, or if something other than
-/// the op's node refers to the input's storage. Throws Error if the input was not saved or was
-/// changed in place after the op.
+/// Returns the saved i-th input and drops the graph's reference to it, so that the caller may
+/// overwrite the input. Returns an undefined tensor if the backward pass retains the graph, or if
+/// something other than the op's node refers to the input's storage. Throws Error if the input was
+/// not saved or was changed in place after the op.
 Tensor take_input(const core::Backward& back, int i);
 
 /// Returns the gradient of the i-th output, or zeros if the output received none. The engine gives

@@ -26,7 +26,7 @@ class Recording {
   /// An input of an op in `ops` that no op in `ops` computed: a leaf, or an earlier op's output.
   struct Outside {
     const char* op;
-    size_t input;  // the input's index
+    size_t input;  // index among the op's inputs
     Shape shape;
     std::weak_ptr<Storage> storage;
     uint64_t version;
@@ -41,17 +41,18 @@ class Recording {
                   const std::vector<Tensor>& outputs) {
     for (Recording* r = current_; r; r = r->outer_) r->list(node, inputs, outputs);
   }
-  /// Returns whether a function is run again and `edge`, which is not empty, leads to a tensor that
-  /// this run did not make: the first run has changed its hooks and .grad already.
+  /// Returns whether this thread runs a function of recompute() for the second time and `edge`
+  /// leads to a tensor created before this run. The first run has already changed the hooks and
+  /// .grad of such a tensor. `edge` must not be empty.
   static bool repeats_outside(const Edge& edge) {
     const uint64_t number = edge.leaf ? edge.leaf->number : edge.node->number();
     for (const Recording* r = current_; r; r = r->outer_)
       if (r->repeats_ && number < r->first_) return true;
     return false;
   }
-  /// Returns a number that is larger than all before, for Node::number() and for ids of hooks.
+  /// Returns a larger number at each call, for Node::number() and for ids of hooks.
   static uint64_t next_number() { return ++last_number_; }
-  /// Returns TensorImpl::number for a leaf that is made now.
+  /// Returns the TensorImpl::number of a new leaf: 0 if this thread has no Recording.
   static uint64_t leaf_number() { return current_ ? next_number() : 0; }
   std::vector<Op> ops;
   std::vector<Outside> outside;
@@ -63,7 +64,7 @@ class Recording {
   static inline std::atomic<uint64_t> last_number_ = 0;
   const bool repeats_;  // the function has run before
   Recording* const outer_;
-  const uint64_t first_ = next_number();  // what the run makes has larger numbers
+  const uint64_t first_ = next_number();  // nodes and leaves of this run have larger numbers
 };
 
 /// One call of recompute(): the function, its inputs and the nodes of its first run.
@@ -71,11 +72,12 @@ class Segment : public std::enable_shared_from_this<Segment> {
  public:
   using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
   Segment(Function f, std::vector<Tensor> inputs);
-  /// Runs the function for the first time.
+  /// Runs the function for the first time and returns its outputs.
   std::vector<Tensor> run();
   /// Runs the function again and restores the saved tensors of the first run's nodes. Throws Error
-  /// if the second run records other ops than the first (see match()). Also throws Error if a
-  /// tensor that the function reads has been changed in place since the first run.
+  /// if the two runs record different ops, or the same ops with different shapes, dtypes or inputs
+  /// that require grad. Also throws Error if a tensor that the function reads has been changed in
+  /// place since the first run.
   void restore();
 
  private:

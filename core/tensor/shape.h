@@ -88,8 +88,8 @@ class Shape {
     return std::equal(begin(), end(), other.begin(), other.end());
   }
 
-  /// Returns the product of the entries: the number of elements of a tensor. Throws Error if it
-  /// overflows int64.
+  /// Returns the product of the entries, which is the number of elements of a tensor of this shape.
+  /// Throws Error if the product overflows int64.
   int64_t numel() const {
     int64_t n = 1;
     bool overflow = false;

@@ -21,9 +21,9 @@ struct ValuesAndIndices;  // gradus/core/ops/ordering.h
 /// .grad and the graph. A default-constructed Tensor is undefined: defined() returns false, and
 /// using its shape, elements or gradient throws Error.
 ///
-/// Views, such as transpose, slice and, where possible, reshape, share the storage and are
-/// differentiable. Axes count from 0, or from the end with -1, -2, and so on. On bad arguments
-/// every method throws Error before it changes anything.
+/// Methods such as transpose(), slice() and, where possible, reshape() return views. Views share
+/// the storage and are differentiable. Axes count from 0, or from the end with -1, -2, and so on.
+/// On bad arguments every method throws Error before it changes anything.
 class Tensor {
  public:
   Tensor() = default;
@@ -67,8 +67,8 @@ class Tensor {
 
   // ---- elements as C++ values ----
   /// Returns the only element, converted to T. Throws Error if the tensor does not have exactly one
-  /// element or if its dtype is bfloat16 or int8. If T is an integer type other than bool, the
-  /// element is truncated; throws Error if it is NaN or does not fit into T.
+  /// element or if its dtype is bfloat16 or int8. If T is an integer type other than bool,
+  /// truncates the element, and throws Error if the element is NaN or does not fit into T.
   template <class T = double>
   T item() const {
     core::check(numel() == 1, "item: expected one element, got shape ", shape());
@@ -88,8 +88,8 @@ class Tensor {
     return out;
   }
   /// Returns the tensor as text: nested brackets with aligned columns, shortened for large tensors,
-  /// followed by dtype and shape. Returns "tensor(undefined)" for an undefined tensor. For a view
-  /// of an int8 matrix in another shape, such as some of its rows, "[...]" replaces the elements.
+  /// followed by dtype and shape. Returns "tensor(undefined)" for an undefined tensor. For a
+  /// sliced, reshaped or transposed view of an int8 matrix, "[...]" replaces the elements.
   std::string to_string() const;
 
   // ---- conversion and copies (differentiable) ----
@@ -99,13 +99,13 @@ class Tensor {
   /// bfloat16 and int8 store weights in less memory. A float32 tensor can be converted to bfloat16,
   /// and a float32 matrix of finite elements to int8. The result has no gradient. It can be passed
   /// as a weight to linear, updated_linear, feed_forward and embedding, and can be converted back.
-  /// Throws Error for a bfloat16 or int8 tensor that is not contiguous, and for a view of an int8
-  /// matrix in another shape.
+  /// Throws Error for a bfloat16 or int8 tensor that is not contiguous, and for a sliced, reshaped
+  /// or transposed view of an int8 matrix.
   Tensor to(Dtype dtype) const;
   /// Returns this tensor if it is contiguous, else clone().
   Tensor contiguous() const;
   /// Returns a contiguous copy in new storage. Throws Error for a bfloat16 or int8 tensor that is
-  /// not contiguous, and for a view of an int8 matrix in another shape, such as some of its rows.
+  /// not contiguous, and for a sliced, reshaped or transposed view of an int8 matrix.
   Tensor clone() const;
 
   // ---- views (differentiable) ----
@@ -113,8 +113,8 @@ class Tensor {
   /// others. Returns this tensor if it has this shape already, else a view if the strides allow it,
   /// else a copy.
   Tensor reshape(const Shape& shape) const;
-  /// Returns a new view of the elements in another shape. One size may be -1, as in reshape. Throws
-  /// Error if the strides would require a copy.
+  /// Returns a new view of the elements in another shape. One size may be -1: it is computed from
+  /// the others. Throws Error if the strides would require a copy.
   Tensor view(const Shape& shape) const;
   /// Returns this tensor with the axes from start to end, both included, merged into one axis. Like
   /// reshape(), makes a copy only if no view is possible. A tensor of rank 0 becomes a tensor of
@@ -148,7 +148,7 @@ class Tensor {
   Tensor squeeze() const;  ///< returns a view without the axes of size 1
   /// Returns a view with an additional axis of size 1. `dim` is the index of this axis in the view.
   Tensor unsqueeze(int64_t dim) const;
-  /// Returns views of consecutive parts of axis `dim`, which have the given sizes. Throws Error
+  /// Returns views of consecutive parts of axis `dim`: part i has size sizes[i]. Throws Error
   /// unless the sizes add up to the size of the axis. For more than max_rank parts, use
   /// split_into(). Backward concatenates the views' gradients.
   std::vector<Tensor> split(const Shape& sizes, int64_t dim) const;
@@ -197,9 +197,9 @@ class Tensor {
 
   // ---- in place, without recording a gradient ----
   // The methods with a trailing underscore overwrite the elements, increment the storage's version
-  // and return a handle to this tensor. They throw Error if an axis is expanded. Open a NoGrad
-  // scope if this tensor or the operand requires grad: while gradients are recorded, the methods
-  // throw Error. If the graph saved a tensor with this storage before the change, backward throws
+  // and return a handle to this tensor. They throw Error if an axis is expanded. They also throw
+  // Error if this tensor or the operand requires grad while gradients are recorded: open a NoGrad
+  // scope first. If the graph saved a tensor with this storage before the change, backward throws
   // Error when it reads that tensor. The operand may overlap this tensor: the result is as if the
   // operand had been copied first.
   /// Sets every element to `value`. Throws Error if the dtype is bfloat16 or int8, or if it is
@@ -208,8 +208,9 @@ class Tensor {
   /// Sets every element to 0.
   Tensor zero_() const { return fill_(0); }
   /// Overwrites this tensor with `source`, broadcast to this tensor's shape and converted to its
-  /// dtype as by to(). If one of the two tensors is bfloat16 or int8, throws Error unless the other
-  /// has the same dtype and shape.
+  /// dtype as by to(). If one of the two tensors is bfloat16 or int8, throws Error unless both are
+  /// contiguous and have the same dtype and shape. For int8, also throws Error if one of the two is
+  /// a sliced, reshaped or transposed view.
   Tensor copy_(const Tensor& source) const;
   /// Adds alpha * other to this tensor in place. `other` is broadcast to this tensor's shape.
   /// Throws Error unless both tensors have the same dtype: float32, float64 or int64. For int64,
@@ -256,9 +257,9 @@ class Tensor {
   /// Returns the gradient accumulated by backward(), or an undefined tensor if there is none. The
   /// gradient is never part of a graph.
   Tensor grad() const;
-  /// Makes backward() also add the gradient of this non-leaf to its grad(), after its hooks have
-  /// run. Throws Error if the tensor does not require grad. Otherwise returns this tensor. A call
-  /// on a leaf, or a second call, changes nothing.
+  /// Makes backward() also add the gradient of this non-leaf to the tensor's grad(), after the
+  /// tensor's hooks have run. Returns this tensor. Throws Error if the tensor does not require
+  /// grad. A call on a leaf, or a second call, changes nothing.
   Tensor retain_grad() const;
   /// Replaces the gradient that grad() returns; an undefined `grad` clears it. Throws Error if a
   /// defined `grad` differs from this tensor in shape or dtype.

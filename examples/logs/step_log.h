@@ -31,7 +31,7 @@ class StepLog {
   struct Row {
     int64_t step;
     double loss, lr, grad_norm;
-    double seconds;  ///< duration of the run so far, except while the user paused it
+    double seconds;  ///< duration of the run so far, without the user's pauses
   };
   explicit StepLog(std::string path) : path_(std::move(path)) {}
 

@@ -40,7 +40,7 @@ class OnnxGraph {
 
   /// Adds an input and returns its name. Throws Error unless `dtype` is float32, int64 or bool.
   OnnxValue input(const std::string& name, Dtype dtype, const OnnxShape& shape);
-  /// Adds an output with this name and shape. It is a copy of the float32 `value`.
+  /// Adds an output with this name and shape. The output is a copy of the float32 `value`.
   void output(const std::string& name, const OnnxValue& value, const OnnxShape& shape);
   /// Adds a parameter or buffer of the model to the graph, if it was not added before, and returns
   /// its name. Throws Error if the tensor does not belong to the model, or if the weights in the

@@ -42,9 +42,9 @@ std::string to_onnx(const models::CNNAttention& model, const models::ChannelStat
 /// Exports a CLIP, for N images and M texts. Inputs: images (N, channels, side, side) with values
 /// from 0 to 1, ids (M, length) int64, and lengths (M) int64, the number of real tokens of each
 /// text. Outputs: image_features (N, dim) and text_features (M, dim), the embeddings, with rows of
-/// norm 1 and dim = config.shared; and similarity (N, M), scaled as in CLIP::similarity(). The
-/// graph normalises the images by `stats`, unless `stats` is empty. Throws Error if `stats` is for
-/// another number of channels.
+/// norm 1 and dim = config.shared; and similarity (N, M), the cosine similarities times
+/// min(e^logit_scale, 100). The graph normalises the images by `stats`, unless `stats` is empty.
+/// Throws Error if `stats` is for another number of channels.
 std::string to_onnx(const models::CLIP& model, const models::ChannelStats& stats = {});
 /// Exports the encoder of a Captioner, without the decoder: images (batch, channels, side, side)
 /// with values from 0 to 1 -> annotations (batch, positions, features) and state, the initial state

@@ -12,9 +12,9 @@
 namespace gradus {
 
 /// The attention weights of a model that reads Question::text. A translator also reads a
-/// translation of the text: Question::target or, if that is empty, the one that it generates. The
-/// member `translation` is this translation, decoded from its tokens. For models that do not
-/// translate, `translation` is empty.
+/// translation of the text: Question::target or, if Question::target is empty, the model's own
+/// translation. The member `translation` is this translation, decoded from its tokens. For models
+/// that do not translate, `translation` is empty.
 struct AttentionOf {
   std::vector<AttentionGroup> groups;
   std::string translation = {};
@@ -22,8 +22,9 @@ struct AttentionOf {
 
 ///@{
 /// Runs the model on question.text and returns its attention weights. Throws Error if the tokenizer
-/// cannot encode a text. Also throws Error, naming the text or the target, if it has no tokens or
-/// more than fit the model's context. (An RNNTranslator's context limits only targets.)
+/// cannot encode a text. Also throws Error if the text or the target has no tokens, or more tokens
+/// than fit the model's context; the message says which of them. (An RNNTranslator's context limits
+/// only targets.)
 AttentionOf attention_of(const models::GPT& model, const models::Tokenizer& tokens,
                          const Question& question);
 AttentionOf attention_of(const models::Bert& model, const models::Tokenizer& tokens,
@@ -34,7 +35,7 @@ AttentionOf attention_of(const models::RNNTranslator& model, const models::Token
                          const Question& question);
 ///@}
 
-/// Returns the tokens of `text`. Throws Error if there are none or more than `most`. The message
+/// Returns the token ids of `text`. Throws Error if there are none or more than `most`. The message
 /// begins with `name`, which tells the user which text is meant, for example "target".
 std::vector<int64_t> encoded(const models::Tokenizer& tokens, const std::string& name,
                              const std::string& text, int64_t most);

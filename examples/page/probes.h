@@ -36,8 +36,8 @@ std::string probe(const Question& q, const AttentionOf& attention);
 void expect_short(int64_t count, int64_t maps);
 /// Returns the answer to a question about a model other than a GPT, as JSON. The answer contains
 /// the model's attention weights for q.text. Throws the errors of attention_of(). Also throws the
-/// error of expect_short() if q.text or, for a translator, q.target or the translation has too many
-/// tokens.
+/// error of expect_short() if a text has too many tokens: q.text or, for a translator, q.target or
+/// the translation.
 template <class Model>
 std::string probe(const Model& model, const models::Tokenizer& tokens, const Question& q) {
   constexpr bool translates = requires { model.config.target_vocab; };

@@ -4,7 +4,7 @@
 
 namespace gradus {
 
-/// A question that the reader of a run's page asks about the model.
+/// A question about a model, asked by the reader of a run's web page.
 struct Question {
   std::string text = {};  ///< the text for the model; empty: the program chooses one
   std::string target =

@@ -49,9 +49,9 @@ class RunPage {
   /// the reader has requested since the last call. `step` is the number of steps done. While the
   /// run is paused, keeps answering until the reader resumes the run or interrupted() is true. If
   /// the run is not paused and `always` is false, the time for answers is limited: once the work
-  /// for the page has taken 0.2 seconds in total, questions are answered only while
-  /// affordable(0.01) is true. Other questions stay queued for later calls. A reader whose question
-  /// has no answer after 10 seconds gets an error.
+  /// for the page has taken 0.2 seconds in total, questions are answered only while the work has
+  /// taken at most 1% of the training thread's time. Other questions stay queued for later calls. A
+  /// reader whose question has no answer after 10 seconds gets an error.
   std::vector<Rate> answer(int64_t step, const Probe& probe, bool always = false);
   /// Returns how many seconds answer() has spent in pauses since the last call of this function.
   double paused_seconds() { return std::exchange(paused_seconds_, 0); }
@@ -60,7 +60,8 @@ class RunPage {
   bool affordable(double share) const;
   /// Tells affordable() that work for the page has taken `seconds` of the training thread's time.
   void spent(double seconds) { spent_ += seconds; }
-  /// Sets the changes of the learning rate that the page shows, in the form of RateByHand::text().
+  /// Sets the changes of the learning rate that the page shows, as returned by RateByHand::text(),
+  /// for example "101:0.5 201:2".
   void set_rates(const std::string& rates);
   /// Returns the page with all its data as one self-contained HTML text. The page also shows
   /// `answer`, the answer to one question as JSON. If `answer` is not JSON, for example "", the

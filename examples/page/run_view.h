@@ -43,10 +43,10 @@ class RunView {
 
   /// Returns up to `most` events as JSON: {"name", "note", "more", "generation", "next", "events"}.
   /// The field "name" is the folder, "note" is a warning from refresh() or "", and "more" tells
-  /// whether more events follow. `cursor` tells where to begin: "" means the first event, and the
-  /// "next" of one call continues where that call ended. A cursor is "GENERATION:INDEX". The
-  /// generation changes when events are replaced or renumbered. A cursor of another generation then
-  /// means the first event.
+  /// whether more events follow. `cursor` tells where to begin: "" means at the first event, and
+  /// the "next" of an earlier call means after the events of that call. A cursor is
+  /// "GENERATION:INDEX". The generation changes when events are replaced or renumbered. A cursor of
+  /// another generation means the first event.
   std::string since(const std::string& cursor, size_t most) const;
 
  private:

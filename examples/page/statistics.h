@@ -19,8 +19,8 @@ std::vector<int64_t> magnitudes(const Tensor& x);
 /// parameters of rank 2 or more. At most 4096 elements of each parameter are read, evenly spaced.
 class LayerStatistics {
  public:
-  /// Copies the elements that are read of each parameter, so that take() can compute the update.
-  /// Must be called before the optimiser's step.
+  /// Copies up to 4096 elements of each parameter, so that take() can compute the update. Must be
+  /// called before the optimiser's step.
   explicit LayerStatistics(const nn::Module& model);
   /// Returns the statistics as a JSON array: {"name", "weights", "gradients", "ratio"} for each
   /// parameter, and {"name", "activations"} for each activation. "ratio" is norm(update) / norm(old

@@ -34,9 +34,10 @@ std::string attention_page(const std::string& title, const std::vector<Attention
 void write_attention_page(const std::string& path, const std::string& title,
                           const std::vector<AttentionGroup>& groups);
 
-/// Stacks the weights of sequence `row` of a batch into (layers, heads, Tq, Tk). `trace` holds the
-/// tensors of an AttentionTrace, one (B, heads, Tq, Tk) per layer. Throws Error if there is no
-/// layer, if `row` is not from 0 to B - 1, or if heads, Tq or Tk differ between layers.
+/// Returns the weights of sequence `row` of a batch, stacked over layers: (layers, heads, Tq, Tk).
+/// `trace` holds the tensors of an AttentionTrace, one (B, heads, Tq, Tk) per layer. Throws Error
+/// if there is no layer, if `row` is not from 0 to B - 1, or if heads, Tq or Tk differ between
+/// layers.
 Tensor stacked_layers(const std::vector<Tensor>& trace, int64_t row = 0);
 
 }  // namespace gradus

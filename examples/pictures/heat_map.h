@@ -33,13 +33,13 @@ struct HeatMap {
   /// value is 0.
   std::optional<double> largest = {};
   bool names_on_top = false;  ///< write column names above the matrices instead of below them
-  /// Number the rows and columns that have no names. With names_on_top, columns without names are
-  /// always numbered.
+  /// Whether rows and columns without names are numbered. With names_on_top, columns without names
+  /// are always numbered.
   bool numbered = true;
 };
 
-/// Returns images (N, H, W) as one matrix with `columns` images per row. N must be a multiple of
-/// `columns`.
+/// Returns images (N, H, W) as one matrix (N / columns * H, columns * W) with `columns` images per
+/// row. N must be a multiple of `columns`.
 Tensor tiled(const Tensor& images, int64_t columns);
 
 /// Returns a heat map of one matrix.

@@ -67,8 +67,8 @@ class BackgroundPlot {
   /// ten seconds ago. Otherwise keeps the picture for finish(). The next call of draw() replaces a
   /// picture that was kept.
   void draw(Picture picture);
-  /// Draws the last picture passed to draw() if draw() has not started drawing it, and waits until
-  /// all drawing has ended. Returns "" or, if the last drawing failed, the reason.
+  /// Draws the picture that draw() has kept, if any, and waits until all drawing has ended. Returns
+  /// "" or, if the last drawing failed, the reason.
   std::string finish();
 
  private:

@@ -66,9 +66,9 @@ class Flags {
   void added_later(const std::vector<std::string>& names);
 
   /// Reads the command line. If it contains --help, prints the help to stdout and returns false. If
-  /// a flag is repeated, its last value counts. Throws Error, naming the flag or argument, on a
-  /// flag that is unknown or lacks its value, on a value that is invalid or begins with "--", and
-  /// on a positional argument unless rest() was called.
+  /// a flag is repeated, its last value counts. Throws Error, naming the flag or argument, if a
+  /// flag is unknown or lacks its value, or if a value is invalid or begins with "--". Also throws
+  /// Error if there is a positional argument but rest() was not called.
   bool parse(int argc, char** argv);
   /// Reads the flags declared so far and ignores all other arguments, including --help. Use it if
   /// the values of these flags decide which further flags to declare. Throws the errors of parse()
@@ -89,17 +89,17 @@ class Flags {
   /// "--min-lr" has the key "min_lr".
   std::string to_json() const;
   /// Sets the flags that checkpoints store to the values in `json`, a result of to_json() that was
-  /// read from the checkpoint `where`. If the command line gives a flag another value, the flag
-  /// keeps that value if it is in `may_change`; otherwise throws Error. Returns a text for each
-  /// flag that kept its value, for example "--lr from 0.001 to 0.0005". Also throws Error, naming
-  /// the checkpoint and the flag, if `json` lacks a flag (unless added_later() names it), or
-  /// contains a flag that is unknown, of another type, or outside its limits.
+  /// read from the checkpoint `where`. If the command line gives a flag another value, keeps the
+  /// value of the command line if `may_change` contains the flag, and throws Error otherwise.
+  /// Returns a text for each value that was kept, for example "--lr from 0.001 to 0.0005". Also
+  /// throws Error, naming the checkpoint and the flag, if `json` lacks a flag (unless added_later()
+  /// names it), or contains a flag that is unknown, of another type, or outside its limits.
   std::vector<std::string> restore(const std::string& json, const std::string& where,
                                    const std::vector<std::string>& may_change);
   /// Calls read(), which must set the variables of flags from the file `where`. If the command line
-  /// gives a flag another value than the file, the flag keeps the command line's value if it is in
-  /// `may_change`; otherwise throws Error. Returns a text for each flag that kept its value, for
-  /// example "--lr from 0.001 to 0.0005".
+  /// gives a flag another value than the file, keeps the value of the command line if `may_change`
+  /// contains the flag, and throws Error otherwise. Returns a text for each value that was kept,
+  /// for example "--lr from 0.001 to 0.0005".
   std::vector<std::string> adopt(const std::function<void()>& read, const std::string& where,
                                  const std::vector<std::string>& may_change);
 
@@ -123,14 +123,14 @@ class Flags {
   void add(models::Field field, const std::string& kind, const std::string& default_shown);
   bool read_command_line(int argc, char** argv, bool known_only);
   /// Stores `unread`, the arguments that match no declaration, as the positional arguments. Throws
-  /// Error if one of them is a flag, or if rest() was not called. If the first unknown flag
-  /// resembles a known flag, the message suggests that flag.
+  /// Error if one of them begins with "-", or if there are any but rest() was not called. If the
+  /// first unknown flag resembles a known flag, the message suggests the known flag.
   void take_rest(const std::vector<std::string>& unread) const;
   models::Fields stored() const;
-  /// Sets `flag` back to `typed_value`, its value on the command line, if reading the file `where`
-  /// has changed the value. Returns whether the file had changed it. If the file has changed it but
-  /// `may_change` does not contain the flag, throws Error and sets nothing. Does nothing and
-  /// returns false if the command line did not give the flag.
+  /// Called after the file `where` was read into the flags. If the command line gave `flag` and the
+  /// file has changed its value, sets `flag` back to the value on the command line, `typed_value`,
+  /// and returns true. However, throws Error if `may_change` does not contain the flag. Returns
+  /// false if nothing had to be set back.
   static bool enforce(const Flag& flag, const std::string& typed_value, const std::string& where,
                       const std::vector<std::string>& may_change);
 

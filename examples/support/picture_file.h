@@ -20,7 +20,7 @@ Tensor read_picture(const std::string& path, int64_t size, int64_t channels);
 
 /// A model that describes pictures.
 struct PictureReader {
-  int64_t size, channels;  ///< size and channels of the model's input
+  int64_t size, channels;  ///< height (equal to the width) and channels of the model's input
   models::ImageInfo info;  ///< normalisation and names of the classes, from the model's folder
   /// Returns a description of `picture` (1, channels, size, size), already normalised with
   /// info.stats. read_pictures() prints the description directly after the name of the file.

@@ -18,7 +18,7 @@ struct WriterOptions {
   std::string adapter;              ///< folder of low-rank updates; "" means none
   Weights weights = Weights::as_stored;
   models::GenerateOptions text{.sampling = {.temperature = 0.8, .top_k = 40}, .seed = 1};
-  std::string logit_bias;  ///< "ID:VALUE,ID:VALUE"
+  std::string logit_bias;  ///< "ID:VALUE,ID:VALUE": values to add to the logits of tokens
   int64_t threads = 0;
   Precision precision = Precision::float32;
 };

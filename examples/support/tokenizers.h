@@ -18,10 +18,10 @@ struct TokenizerOptions {
   int64_t vocab = 4096;
 
   /// Returns the folder that contains the tokenizer, or "" if a new tokenizer is to be built.
-  /// `begins_with` is the folder of the model with whose weights training begins, or "" if it
-  /// begins from scratch. If `begins_with` is not "", returns it. Otherwise returns "" if `name` is
-  /// "char", "word" or "bpe", and `name` if it is a folder. Throws Error if that folder does not
-  /// exist.
+  /// `begins_with` is the folder of the model with whose weights training begins, or "" if training
+  /// begins from scratch. If `begins_with` is not "", the result is `begins_with`. Otherwise the
+  /// result is "" if `name` is "char", "word" or "bpe", and `name` if it is a folder. Throws Error
+  /// if the folder `name` does not exist.
   std::string folder(const std::string& begins_with = "") const;
 };
 
@@ -52,9 +52,9 @@ std::unique_ptr<models::Tokenizer> tokenizer_of(const std::string& folder, const
     return load_tokenizer_for(folder, model.config.target_vocab);
 }
 
-/// Returns the vocabulary size for a new Model: that of the tokenizer or, if larger, that of the
-/// model in the folder `begins_with`, whose weights the new Model will load. If `begins_with` is
-/// empty or the folder has no config.json, returns the vocabulary size of the tokenizer.
+/// Returns the vocabulary size for a new Model that will load the weights in the folder
+/// `begins_with`: the larger of the tokenizer's size and the size in config.json. If `begins_with`
+/// is empty or the folder has no config.json, returns the tokenizer's vocabulary size.
 template <class Model>
 int64_t vocab_for(const std::string& begins_with, const models::Tokenizer& tokenizer) {
   const int64_t vocab = tokenizer.vocab_size();

@@ -22,9 +22,10 @@ class CaptionTask : public ImageTask {
   /// Loads the tokenizer from the folder with the run's initial weights. If the run starts from
   /// scratch, makes one from the words of all possible captions. Throws Error if augmentation flips
   /// images, converts them to grey, rotates them by more than 15 degrees, shears them by more than
-  /// 30 degrees, or crops them to less than 0.8 of their area: captions would become untrue. Other
-  /// changes are not checked: a large shift, zoom or erased rectangle can also remove a shape, and
-  /// strong changes of brightness, contrast or saturation its colour.
+  /// 30 degrees, or crops them to less than 0.8 of their area: captions would become untrue. (If
+  /// the run continues from a checkpoint, shear and crops are not checked.) Other changes are never
+  /// checked. A large shift, zoom or erased rectangle can also remove a shape. Strong changes of
+  /// brightness, contrast or saturation can change its colour.
   CaptionTask(const ImageOptions& images, const TrainOptions& training);
 
   /// Returns the captions of images `ids` (B) of a split.

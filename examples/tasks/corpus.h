@@ -17,7 +17,7 @@ struct CorpusOptions {
   std::string data;      ///< path of the text; empty means gradus's own source
   std::string val_data;  ///< path of the validation text; empty: the last tenth of `data`
   TokenizerOptions tokenizer = {};
-  /// Read the text in pieces, and keep the tokens in files. Each text must then be a single file.
+  /// Whether to read texts in pieces and keep tokens in files. Each text must then be one file.
   bool on_disk = false;
   /// With on_disk, a tokenizer is trained on at most this many bytes from the start of each text.
   int64_t head = 1 << 26;
@@ -46,7 +46,7 @@ class Corpus : public TokenSource {
   /// With on_disk, keeps the tokens in `folder`: in train.tokens and validation.tokens or, for a
   /// character tokenizer without a validation file, in text.tokens. An existing file is reused if
   /// it is complete and was made from this text with this tokenizer. Otherwise the text is encoded
-  /// and the file is written. If `files` forbids that (see TokenFiles), the tokens are written
+  /// and the file is written. If `files` forbids writing (see TokenFiles), the tokens are written
   /// to a temporary file instead.
   ///
   /// Throws Error, naming the file, if the tokenizer rejects a text. Also throws Error if a text is

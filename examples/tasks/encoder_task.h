@@ -20,8 +20,8 @@ void add_flags(Flags& flags, EncoderOptions& options);
 class EncoderTask : public ImageTask {
  public:
   /// Returns an evaluation on the validation split: the loss, and the accuracy of three
-  /// classifiers. They are fitted to the features of the first --probe-images training images:
-  /// "probe" is a linear classifier, "neighbours" a nearest-neighbour classifier, and
+  /// classifiers. The classifiers are fitted to the features of the first --probe-images training
+  /// images: "probe" is a linear classifier, "neighbours" a nearest-neighbour classifier, and
   /// "random_probe" a linear classifier on the features of an untrained encoder.
   Evaluation validation() override;
   /// Plots the features of up to 2,000 validation images in two dimensions in embeddings.png. If

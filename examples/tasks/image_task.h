@@ -83,8 +83,8 @@ class ImageTask : public Task {
       if (config.patch == 0) config.patch = std::max<int64_t>(config.image / 4, 1);
     return config;
   }
-  /// Writes the model to the folder `dir`. Also writes the tokenizer, unless it is null, the names
-  /// of the classes, and the mean and standard deviation by which images are normalised.
+  /// Writes the model to the folder `dir`, with the names of the classes and the mean and standard
+  /// deviation by which images are normalised. Also writes the tokenizer unless it is null.
   template <class Model>
   void write_model(const std::string& dir, const Model& model,
                    const models::Tokenizer* tokenizer = nullptr) const {
@@ -105,7 +105,7 @@ class ImageTask : public Task {
   const ImageOptions images_;
   const TrainOptions training_;
   const ImageCorpus corpus_;
-  const models::ImageInfo image_info_;  ///< saved with the model
+  const models::ImageInfo image_info_;  ///< normalisation and class names, saved with the model
 
  private:
   Evaluation evaluation(Split part, int64_t images) const;

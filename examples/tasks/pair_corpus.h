@@ -16,9 +16,9 @@ enum class PairTask { dates, reversal, addition, denoise };
 
 struct PairCorpusOptions {
   PairTask data = PairTask::dates;
-  /// If `data` is PairTask::denoise, `text` is the path of the text to use, see read_text(); empty
-  /// means gradus's own source. For the other tasks, `pairs` is the path of a file of pairs, see
-  /// read_pairs(); if it is empty, pairs are generated as `data` specifies.
+  /// `text` is the path of the text for PairTask::denoise; if empty, gradus's own source is used.
+  /// `pairs` is the path of a file of pairs for the other tasks; if empty, pairs are generated as
+  /// `data` specifies. See read_text() and read_pairs().
   std::string pairs, text;
   int64_t count = 20000;
   bool skip_bad = false;

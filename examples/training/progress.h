@@ -7,13 +7,13 @@
 namespace gradus {
 
 /// Prints the progress of a run, for example `step 500/2000  loss 1.9123  84,120 tokens/s  1:05
-/// left`. On a terminal it overwrites one line. Otherwise it prints a line every few seconds.
+/// left`. On a terminal, overwrites one line. Otherwise, prints a line every few seconds.
 class Progress {
  public:
   /// Starts to measure a run that has done `done` of `total` steps. Each step processes
   /// `items_per_step` items. `items` is the plural name of the items, for example "tokens".
   Progress(int64_t done, int64_t total, int64_t items_per_step, std::string items);
-  /// Ends the line.
+  /// Prints a line break if the last line can still be overwritten. Flushes stdout.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

@@ -62,10 +62,10 @@ class Ranks {
   /// interrupted(). `step` is only used in messages.
   StepReport share_step(const std::vector<double>& losses, const RandomKey& next,
                         int64_t step) const;
-  /// Returns the scores of all batches, in order, or an empty vector if `complete` is false on any
-  /// rank. `own` contains the scores of this rank's batches, which are those with index rank(),
-  /// rank() + size(), and so on. `complete` tells whether `own` contains all of them. `what` names
-  /// the scores in error messages.
+  /// Returns the scores of all batches, in order. `own` contains the scores of this rank's batches:
+  /// those with index rank(), rank() + size(), and so on. `complete` tells whether this rank has
+  /// scored all its batches. If `complete` is false on any rank, returns an empty vector. `what`
+  /// names the scores in error messages.
   std::vector<Score> gather_scores(const std::vector<Score>& own, bool complete, int64_t batches,
                                    const std::string& what) const;
   /// Throws Error, naming the ranks that differ from rank 0, if the ranks have different weights

@@ -1,5 +1,5 @@
 #pragma once
-// The folder of a training run: locking it, its checkpoints, and the files of an earlier run.
+// The folder of a training run: its lock, its checkpoints, and the files of an earlier run.
 
 #include <functional>
 #include <map>
@@ -40,8 +40,9 @@ class RunFolder {
   /// `note` to the reason. Throws Error, which suggests what to do, if neither can be read.
   models::Checkpoint load_checkpoint(std::string& note);
   /// Calls write(), which must replace the file at checkpoint() by a new checkpoint. Then moves the
-  /// replaced file to previous_checkpoint(), if this object has read or written that file and the
-  /// file system has hard links. If write() throws, the file at previous_checkpoint() is unchanged.
+  /// old checkpoint to previous_checkpoint(), if this object has read or written the old checkpoint
+  /// and the file system has hard links. If write() throws, the file at previous_checkpoint() is
+  /// unchanged.
   void replace_checkpoint(const std::function<void()>& write);
   /// Removes partly written files of runs that were killed.
   void remove_leftovers() const;

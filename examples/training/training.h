@@ -48,10 +48,10 @@ struct TrainOptions {
   const std::string& begins_with() const { return from_checkpoint() ? out : init_from; }
 };
 
-/// Returns the kind of model, for example "gpt", that is stored in config.json in the folder from
-/// which the run starts. Returns "" if the run starts from scratch or there is no config.json. If
-/// config.json cannot be read, throws Error with --init-from, but returns "" if the run continues
-/// from a checkpoint, because the checkpoint also contains the configuration.
+/// Returns the kind of model (for example "gpt") in config.json of the folder from which the run
+/// starts. Returns "" if the run starts from scratch or the folder has no config.json. If
+/// config.json cannot be read, throws Error with --init-from, but returns "" for a run that
+/// continues from a checkpoint: the checkpoint also contains the configuration.
 std::string stored_kind(const TrainOptions& options);
 
 /// Declares a flag for each member of `options` except `rank` and `ranks`. The value of the member
@@ -90,8 +90,8 @@ struct TrainProgram {
 /// Parses the command line and trains: starts a run or, with --resume, continues the run in --out.
 /// With --eval-only, only evaluates the run in --out or the model in --init-from. With --help, only
 /// prints the help. Returns the exit status of the process: 0, or 130 if interrupted. On failure
-/// throws Error; with several ranks, one rank throws it and the others return 1. If the ranks
-/// cannot be connected, each of them may throw.
+/// throws Error. With several ranks, one rank throws Error and the other ranks return 1. If the
+/// ranks cannot be connected, each of them may throw.
 int run_training(int argc, char** argv, Flags& flags, TrainOptions& options,
                  const TrainProgram& program);
 

@@ -13,9 +13,9 @@
 
 namespace gradus {
 
-/// The web page of a training run. If the page is not open (for example, without --page), show(),
-/// view(), rates() and set_rates() work, and the other functions do nothing. No function changes
-/// the random state or the weights, unless the task's own show() does.
+/// The web page of a training run. If the page is not open (for example, without --page), serve(),
+/// before_update(), after_update() and save() do nothing. No function changes the random state or
+/// the weights, unless the task's own show() does.
 class TrainingPage {
  public:
   /// Makes the page without opening it. The arguments must outlive this object.

@@ -3,11 +3,11 @@
 //
 // Functions that can fail return GRADUS_OK or an error code. After an error, gradus_last_error()
 // returns the message, and no output is written. No function throws a C++ exception. A null handle
-// or pointer is an error, except for a `context`, for an array of 0 elements, in the
-// gradus_..._free functions, and where a comment allows null. The caller frees each handle that a
-// function returns in *out. A handle must not be used after it is freed, but objects made from it
-// stay valid. Threads may use different handles at the same time. Several threads may run one
-// module at the same time in evaluation mode.
+// or pointer is an error. Null is allowed for `context`, for an array of 0 elements, as the
+// argument of a gradus_..._free function, and where a comment says so. The caller frees each handle
+// that a function returns in *out. A handle must not be used after it is freed, but objects made
+// from it stay valid. Threads may use different handles at the same time. Several threads may run
+// one module at the same time in evaluation mode.
 #ifndef GRADUS_MODELS_C_GRADUS_H
 #define GRADUS_MODELS_C_GRADUS_H
 
@@ -43,7 +43,7 @@ typedef struct gradus_array {
   int32_t dtype;                     ///< a gradus_dtype
   int32_t rank;                      ///< number of axes
   int64_t shape[GRADUS_MAX_RANK];    ///< size of each axis
-  int64_t strides[GRADUS_MAX_RANK];  ///< in elements
+  int64_t strides[GRADUS_MAX_RANK];  ///< stride of each axis, in elements
 } gradus_array;
 
 /// A tensor.
@@ -75,14 +75,15 @@ int gradus_eval_mode(int on);
 
 // ---- tensors ----
 
-/// Makes a tensor with a copy of the array's elements. The array must meet the conditions of
-/// gradus_tensor_share.
+/// Makes a tensor with a copy of the array's elements. The conditions on the array's strides and
+/// alignment are those of gradus_tensor_share.
 int gradus_tensor_copy(const gradus_array* array, gradus_tensor** out);
-/// Makes a tensor that shares the array's memory. Strides must be >= 0, elements must not overlap
-/// except along an axis of stride 0, and `data` must be aligned to the size of an element.
-/// If `release` is not null, it is called once with `context`, when the last tensor or recorded op
-/// that uses the memory is freed, on the thread that frees it. `release` must not throw, but may
-/// free handles. If this function fails, `release` is not called.
+/// Makes a tensor that shares the array's memory. Strides must be >= 0. Axes must not overlap or
+/// interleave in memory, except axes of stride 0. `data` must be aligned to the size of an element.
+/// If `release` is not null, the library calls release(context) once, when the last tensor or
+/// recorded op that uses the memory is freed. The call runs on the thread that frees this tensor or
+/// op. `release` must not throw, but may free handles. If this function fails, `release` is not
+/// called.
 int gradus_tensor_share(const gradus_array* array, void (*release)(void* context), void* context,
                         gradus_tensor** out);
 /// Frees the handle.
@@ -158,10 +159,10 @@ int gradus_module_parameter_count(const gradus_module* module, int64_t* out);
 /// sets *name to the parameter's name, which is valid until `module` is freed.
 int gradus_module_parameter(const gradus_module* module, int64_t index, const char** name,
                             gradus_tensor** out);
-/// Sets whether gradus_backward computes the parameters' gradients and optimisers update the
-/// parameters. If `on` is 0, also clears their gradients. Initially all parameters are trained,
-/// except for int8 weights of a loaded model. Those cannot be trained: if the module has any, `on`
-/// must be 0.
+/// Sets whether the module's parameters are trained: whether gradus_backward computes their
+/// gradients and optimisers update them. If `on` is 0, also clears the gradients. Initially all
+/// parameters are trained, except for int8 weights of a loaded model. int8 weights cannot be
+/// trained: if the module has any, `on` must be 0.
 int gradus_module_requires_grad(gradus_module* module, int on);
 /// Clears the parameters' gradients.
 int gradus_module_zero_grad(gradus_module* module);

@@ -1,5 +1,5 @@
 #pragma once
-// The structs behind the C interface's handles. Also helpers that catch errors and parse the
+// The structs to which the C interface's handles point, and helpers that catch errors and parse the
 // descriptions of layers and optimisers. Internal: no public header includes this file.
 
 #include <memory>
@@ -69,8 +69,8 @@ inline void hand_out(Tensor value, gradus_tensor** out) {
 /// NAME=NUMBER, for example "conv2d 3 16 3 padding=1". All error messages begin with `op`.
 class Spec {
  public:
-  /// Parses `text`. Throws Error if it has no name, or if a word after the name is neither a number
-  /// nor an option.
+  /// Parses `text`. Throws Error if `text` contains no name, or if a word after the name is neither
+  /// a number nor an option.
   Spec(const char* op, const std::string& text);
   const std::string& name() const { return name_; }
   /// Throws Error unless this description has exactly `count` numbers.
@@ -84,8 +84,8 @@ class Spec {
   void read(const char* option, double& value);
   void read(const char* option, int64_t& value);
   void read(const char* option, bool& value);
-  /// Throws Error if this description has an option for which read() was not called, or has
-  /// the same option twice. Must be called after all calls of read().
+  /// Throws Error if this description has an option for which read() was not called, or has the
+  /// same option twice. Call check_used() after all calls of read().
   void check_used() const;
 
  private:
@@ -96,10 +96,10 @@ class Spec {
   std::vector<std::pair<std::string, double>> options_;  // options that read() has not read yet
 };
 
-/// Returns the module that `layers` describes, see gradus_sequential.
+/// Returns the module that `layers` describes, in the syntax of gradus_sequential.
 gradus_module make_sequential(const char* layers);
-/// Returns an optimiser of the module's parameters. `rule` describes the optimiser, see
-/// gradus_optimizer_new.
+/// Returns an optimiser of the module's parameters. `rule` describes the optimiser, in the syntax
+/// of gradus_optimizer_new.
 std::unique_ptr<optim::Optimizer> make_optimizer(const nn::Module& module, const char* rule);
 
 }  // namespace gradus::models::internal

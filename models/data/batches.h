@@ -31,8 +31,8 @@ class BatchOrder {
   const BatchesOptions& options() const { return options_; }
   /// Returns the number of batches per epoch.
   int64_t batches() const;
-  /// Returns the indices of the b rows in batch i of an epoch, as (b) int64. Batches and epochs are
-  /// counted from 0. Throws Error unless 0 <= i < batches() and 0 <= epoch < 2^31.
+  /// Returns the row indices of batch i of an epoch: (b) int64 for a batch of b rows. Batches and
+  /// epochs are counted from 0. Throws Error unless 0 <= i < batches() and 0 <= epoch < 2^31.
   Tensor rows(int64_t epoch, int64_t i) const;
 
  private:
@@ -54,10 +54,10 @@ class BatchOrder {
 ///   for (int64_t step = 0; step < steps; ++step) { const auto [x, y] = train.at(step); ... }
 /// or by epoch:
 ///   for (const auto& [x, y] : train.epoch(3)) ...
-/// A batch is a copy of its rows. The constructor throws Error if a tensor is undefined, has rank 0
-/// or is bfloat16 or int8, if the numbers of rows differ or are 2^32 or more, if the batch size is
-/// below 1, or if an epoch would have no batch. A Batches object must be used by one thread at a
-/// time; copies of it are cheap.
+/// A batch contains copies of rows. The constructor throws Error if a tensor is undefined, has rank
+/// 0 or is bfloat16 or int8, if the numbers of rows differ or are 2^32 or more, if the batch size
+/// is below 1, or if an epoch would have no batch. A Batches object must be used by one thread at a
+/// time. Copying a Batches object is cheap.
 template <size_t N>
 class Batches {
  public:

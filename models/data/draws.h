@@ -44,9 +44,9 @@ struct BatchPosition {
   int64_t step, index;
 };
 
-/// Returns the random key of the batch `at`. Its seed combines at.seed and the split; its counter
-/// combines the step and the index. Row i of the batch uses the random numbers philox(key, i). For
-/// one seed and split, rows that differ in step, index or i never use the same numbers. Throws
+/// Returns the random key of the batch `at`. The key's seed combines at.seed and the split; the
+/// key's counter combines the step and the index. Row i of the batch uses the random numbers
+/// philox(key, i). Two different rows with the same seed and split never share numbers. Throws
 /// Error unless 1 <= batch <= max_rows, 0 <= step < max_steps and 0 <= index < max_indices. The
 /// message begins with `op` and calls the batch's rows `rows`, for example "windows".
 inline RandomKey batch_key(const char* op, const char* rows, const BatchPosition& at) {

@@ -38,8 +38,8 @@ struct BatchOrder {
 ///
 /// The function must be pure and thread-safe, and everything it refers to must outlive this object.
 /// The methods of TextData and PairData are thread-safe; those of Batches are not. The function and
-/// the training step share one pool of worker threads: while a parallel loop of one uses the pool,
-/// parallel loops of the other run on a single thread.
+/// the training step share one pool of worker threads: while a parallel loop of the training step
+/// uses the pool, parallel loops of the function run on a single thread, and vice versa.
 ///
 /// An object must be used by one thread at a time. The destructor waits for a batch in progress.
 template <class Batch>
@@ -74,7 +74,8 @@ class Prefetch {
   Prefetch(const Prefetch&) = delete;
   Prefetch& operator=(const Prefetch&) = delete;
 
-  /// Returns make(step, index), and starts to compute the batch that follows it in `order`.
+  /// Returns batch (step, index), and starts to compute the next batch on the other thread. The
+  /// `order` passed to the constructor defines which batch is next.
   Batch at(int64_t step, int64_t index = 0) {
     const Position position{step, index};
     std::optional<Result> result;

@@ -25,8 +25,8 @@ void load_adapter_files(const std::string& dir, const std::string& kind, const F
 /// Each tensor is stored under the name of its layer:
 /// - If Hugging Face's format can express the model (see save_hugging_face()), the names are those
 ///   of the transformers library, so that PEFT can read the folder. An example is
-///   base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight. An update of a layer that
-///   transformers divides into several layers is divided in the same way. Throws Error if
+///   base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight. If transformers divides a
+///   layer into several layers, the update of the layer is divided in the same way. Throws Error if
 ///   transformers lacks the layer of an update.
 /// - Otherwise the names are our own, for example base_model.model.blocks.0.attn.qkv.lora_A.weight.
 template <class M>

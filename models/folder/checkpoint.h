@@ -18,8 +18,8 @@ namespace gradus::models {
 /// new one. The checkpoint contains the states of the model and of the optimiser, the random state
 /// of the calling thread, `metadata` and, if `average` is not null, the state of the weight
 /// average. The random state is stored as the metadata entry "random"; an entry of this name in
-/// `metadata` is ignored. Throws Error if the file cannot be written, or while the parameters hold
-/// the means of `average` (see WeightAverage::Applied).
+/// `metadata` is ignored. Throws Error if the file cannot be written, or while a
+/// WeightAverage::Applied puts the means of `average` into the parameters.
 void save_checkpoint(const std::string& path, const nn::Module& model,
                      const optim::Optimizer& optimizer,
                      const std::map<std::string, std::string>& metadata,
@@ -37,8 +37,8 @@ class Checkpoint {
   /// Restores the model, the optimiser, the random state of the calling thread and, if `average` is
   /// not null, the weight average. If `average` is null, an average in the file is ignored. Throws
   /// Error, with nothing changed, if the file does not match one of these objects; the message
-  /// names the file and the difference. Also throws Error, with nothing changed, while the
-  /// parameters hold the means of `average` (see WeightAverage::Applied).
+  /// names the file and the difference. Also throws Error, with nothing changed, while a
+  /// WeightAverage::Applied puts the means of `average` into the parameters.
   void restore(nn::Module& model, optim::Optimizer& optimizer,
                optim::WeightAverage* average = nullptr) const;
 

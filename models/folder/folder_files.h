@@ -17,7 +17,7 @@ bool file_exists(const std::string& path);
 /// begins with `op`.
 void create_folder(const char* op, const std::string& dir);
 
-/// Returns f(), with the path prepended to the message of an Error.
+/// Returns f(). If f() throws Error, prepends `path` to the message.
 template <class F>
 decltype(auto) naming(const std::string& path, F&& f) {
   try {

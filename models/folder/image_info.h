@@ -15,9 +15,10 @@ struct ImageInfo {
 };
 
 ///@{
-/// Return the path of the file from which load_image_info() reads the means and deviations, or the
-/// names of the classes: DIR/preprocessor_config.json and DIR/config.json in a Hugging Face folder,
-/// otherwise DIR/images.json. Throw Error if DIR/config.json exists and is not JSON.
+/// Return the path of the file from which load_image_info() reads the means and standard deviations
+/// (image_info_path) or the names of the classes (class_names_path). In a Hugging Face folder,
+/// these are DIR/preprocessor_config.json and DIR/config.json. Otherwise both are DIR/images.json.
+/// Throw Error if DIR/config.json exists and is not JSON.
 std::string image_info_path(const std::string& dir);
 std::string class_names_path(const std::string& dir);
 ///@}

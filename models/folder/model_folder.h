@@ -54,10 +54,10 @@ void expect_kind(const std::string& dir, const std::string& kind);
 /// kind and its configuration fits the fields.
 void read_config(const std::string& dir, const std::string& kind, const Fields& config);
 struct LoadOptions {
-  /// Whether a Hugging Face folder may lack layers above the encoder: BERT's pooler, and the heads
-  /// of BERT and ViT. A new model initialises these layers; an existing model keeps its own. A head
-  /// of another shape, for another number of classes, always throws Error. If new_heads is false, a
-  /// missing layer throws Error, with three exceptions for a BertClassifier:
+  /// Whether to accept a Hugging Face folder that lacks layers above the encoder: BERT's pooler,
+  /// and the heads of BERT and ViT. Missing layers get initial values in a new model and keep their
+  /// values in an existing model. A head for another number of classes always throws Error. If
+  /// new_heads is false, a missing layer throws Error, with three exceptions for a BertClassifier:
   /// - the pre-training heads of its encoder may always be missing;
   /// - its own head may be missing if the folder does not contain a classifier;
   /// - its pooler may be missing if the folder does not contain a classifier of whole texts.
@@ -69,10 +69,10 @@ struct LoadOptions {
 /// parameters get zeros instead of random initial values (see Module::param). Throws Error, naming
 /// the file, if the weights are missing or damaged, or do not fit the module.
 ///
-/// Also throws Error if the module's parameters would have more elements than a limit. The limit is
-/// 65/64 times the number of elements in the weights file or, for a Hugging Face folder, twice that
-/// number plus 1,000,000. It keeps a damaged configuration from allocating much memory. Buffers,
-/// such as tables of positions, are not counted.
+/// Also throws Error if the module's parameters would have too many elements, so that a damaged
+/// configuration does not allocate much memory. The limit is 65/64 times the number of elements in
+/// the weights file or, for a Hugging Face folder, twice that number plus 1,000,000. Buffers, such
+/// as tables of positions, are not counted.
 void load_weights(const std::string& dir, const std::function<nn::Module&()>& make,
                   const LoadOptions& options = {});
 

@@ -17,10 +17,10 @@ struct TextInfo {
   /// Names of the tokenizer's special tokens, under the keys "bos_token", "eos_token", "unk_token"
   /// and "pad_token". A key may be missing.
   std::map<std::string, std::string> token_names = {};
-  /// The chat template: Jinja code, or the name of a template (see match_chat_template() in
-  /// chat_template.h), or "" if there is none. save_hugging_face() does not write a name.
+  /// The chat template: Jinja code, a name that match_chat_template() accepts (for example
+  /// "llama2"), or "" if there is none. save_hugging_face() writes only Jinja code.
   std::string chat_template = "";
-  /// Returns whether chat_template is in Jinja, that is, has an expression or a statement.
+  /// Returns whether chat_template is Jinja code, that is, contains '{'.
   bool has_jinja() const { return chat_template.find('{') != std::string::npos; }
   bool operator==(const TextInfo&) const = default;
 };

@@ -23,9 +23,9 @@ class Server {
   /// model must outlive the server.
   explicit Server(const GPT& model, int64_t rows = 32);
   /// Adds a request and returns its number: 0, 1, 2, and so on. step() calls options.on_token and
-  /// options.stop_if, and appends to *options.log_probabilities: all must stay valid until the
-  /// request is finished or cancelled. options.held is ignored. Throws Error if the prompt or an
-  /// option is invalid; an invalid logit_bias makes step() throw instead.
+  /// options.stop_if, and appends to *options.log_probabilities: these three must stay valid until
+  /// the request is finished or cancelled. options.held is ignored. Throws Error if the prompt or
+  /// an option is invalid; an invalid logit_bias makes step() throw instead.
   int64_t add(const std::vector<int64_t>& prompt, const GenerateOptions& options = {});
   /// Samples a token for each text that has a row. Then moves waiting requests to free rows: reads
   /// their prompts and samples their first tokens. Returns false if all requests are finished.
@@ -35,8 +35,8 @@ class Server {
   /// first such exception. After any other exception, for example for lack of memory, the server
   /// must not be used any more.
   bool step();
-  /// Returns whether the request has finished. Throws Error if there is no such request: add()
-  /// never returned this number, or take() or cancel() has removed the request.
+  /// Returns whether the request has finished. Throws Error if there is no request with this
+  /// number, for example after take() or cancel() has removed the request.
   bool finished(int64_t request) const;
   /// Removes a finished request and returns its new tokens. Throws Error if the request has not
   /// finished or does not exist.

@@ -21,25 +21,25 @@ struct LoraOptions {
 /// The low-rank update (alpha / rank) B A of the weight of a linear layer, see add_lora().
 struct LoraUpdate {
   Tensor a, b;     ///< the matrices A (rank, in) and B (out, rank)
-  double alpha;    ///< see LoraOptions
-  double dropout;  ///< see LoraOptions
+  double alpha;    ///< the update is multiplied by alpha / rank
+  double dropout;  ///< dropout probability of the update's input
   /// Returns alpha / rank.
   double scale() const { return alpha / static_cast<double>(a.size(0)); }
   /// Returns (alpha / rank) x A^T, with dropout of x in training mode: (..., in) -> (..., rank).
   Tensor inner(const Tensor& x) const;
   /// Returns the output of the updated layer, x weight^T + bias + (alpha / rank) (x A^T) B^T. In
-  /// training mode, applies dropout to the second x. To compute only a part of the output features,
-  /// pass consecutive rows of the layer's weight and the same part of its bias; `begin` is the
-  /// index of the first of these rows.
+  /// training mode, applies dropout to the x that is multiplied by A^T. To compute only a part of
+  /// the output features, pass consecutive rows of the layer's weight and the same part of its
+  /// bias; `begin` is the index of the first of these rows.
   Tensor operator()(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     int64_t begin = 0) const;
   /// Returns the update of the weight, (alpha / rank) B A: (out, in).
   Tensor weight() const;
 };
 
-/// Returns layer(activation(z)) or, if `is_gated`, layer(gated(z, activation)), see gated().
-/// `layer` must have a LoRA update. Only z is saved for backward. Backward recomputes the input
-/// of `layer` from z.
+/// Returns layer(activation(z)) or, if `is_gated`, layer(activation(a) * b), where a and b are the
+/// halves of z. `layer` must have a LoRA update. If the weight of `layer` is frozen, the input of
+/// `layer` is not saved for backward, but recomputed from z.
 Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear& layer,
                             bool is_gated);
 
@@ -56,18 +56,20 @@ Tensor updated_feed_forward(const Tensor& z, Activation activation, const Linear
 /// selected.
 void add_lora(Module& model, const LoraOptions& options = {});
 
-/// Freezes all parameters of a model, and adds to each named linear layer a trainable copy of the
-/// update given for it. The names are those that linear_layers() returns. Ranks may differ. Each
-/// copy has the dtype of its layer's inputs. Throws Error, with nothing changed, if there are no
-/// updates, if a name is unknown or given twice, if a layer already has an update, if the shapes of
-/// an update do not fit its layer, or if its rank, alpha or dropout is not allowed in LoraOptions.
+/// Freezes all parameters of a model. Then adds, to each linear layer that `updates` names, a
+/// trainable copy of the update for this name. The names are those that linear_layers() returns.
+/// Ranks may differ. Each copy has the dtype of its layer's inputs.
+///
+/// Throws Error, with nothing changed, if `updates` is empty, or if a name is unknown, is given
+/// twice or belongs to a layer that already has an update. Also throws Error if the shapes of an
+/// update do not fit its layer, or if LoraOptions does not allow its rank, alpha or dropout.
 void add_lora_updates(Module& model,
                       const std::vector<std::pair<std::string, LoraUpdate>>& updates);
 
-/// Adds each LoRA update of a model to its layer's weight, W + (alpha / rank) B A, and removes the
-/// update. The parameters stay frozen. Throws Error, with nothing changed, if the model has no
-/// update, or if the weight of an updated layer is bfloat16 or int8 or has a second name in the
-/// model (a tied weight).
+/// Adds the product (alpha / rank) B A of each LoRA update of a model to the weight of its layer,
+/// and removes the update. The parameters stay frozen. Throws Error, with nothing changed, if the
+/// model has no update. Also throws Error if the weight of an updated layer is bfloat16 or int8, or
+/// if it is tied, that is, has a second name in the model.
 void merge_lora(Module& model);
 
 /// Returns what model.state_dict() would return after merge_lora(), without changing the model.

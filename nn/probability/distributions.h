@@ -40,11 +40,12 @@ struct Normal {
 struct Categorical {
   Tensor log_probs;  ///< log-probabilities of the K classes, along the last axis
   /// Returns the distribution with p = softmax(logits) over the last axis of logits (..., K).
-  /// Logits must not be NaN or +infinity. They may be -infinity, but not all of a row.
+  /// Throws Error if a logit is NaN or +infinity, or if all logits of a row are -infinity.
   static Categorical from_logits(const Tensor& logits);
-  /// Returns the distribution with p = probabilities / their sum over the last axis. probabilities
-  /// (..., K) must be >= 0, and the sum of each row must be finite and > 0. An element that is 0
-  /// gets a gradient through the sum only: its own log-probability is -infinity.
+  /// Returns the distribution with p = probabilities / s, where s are the sums over the last axis
+  /// of probabilities (..., K). Throws Error unless all probabilities are >= 0 and each sum is
+  /// finite and > 0. An element that is 0 gets a gradient only through s, because its own
+  /// log-probability is the constant -infinity.
   static Categorical from_probabilities(const Tensor& probabilities);
   /// Returns the shape of log_probs without the axis of classes.
   Shape shape() const { return log_probs.shape().without(-1); }
@@ -53,8 +54,8 @@ struct Categorical {
   /// Returns sampled classes, int64, of the shape `sample_shape` followed by shape(). A class of
   /// probability 0 is never drawn. A temporary tensor takes K bytes per sample.
   Tensor sample(const Shape& sample_shape = {}) const;
-  /// Returns the log-probability of the classes `value` (int64), -infinity if a class is
-  /// impossible.
+  /// Returns the log-probability of the classes `value` (int64), or -infinity for a class of
+  /// probability 0.
   Tensor log_prob(const Tensor& value) const;
   /// Returns the entropy, -sum_c p_c log p_c over the classes c.
   Tensor entropy() const;

@@ -14,7 +14,8 @@ inline std::span<std::byte> bytes_of(const Tensor& t) {
   return {t.impl().storage->data() + t.impl().offset * size, static_cast<size_t>(t.numel() * size)};
 }
 
-/// Calls f(bytes) for the elements of a contiguous tensor and, for int8, for its scales.
+/// Calls f(bytes) with the memory of a contiguous tensor's elements. If the tensor is int8, also
+/// calls f with the memory of its scales.
 template <class F>
 void for_memory_of(const Tensor& t, F f) {
   f(bytes_of(t));

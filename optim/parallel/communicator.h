@@ -24,9 +24,9 @@ using SentPieces = std::vector<std::span<const std::byte>>;
 using ReceivedPieces = std::vector<std::span<std::byte>>;
 
 /// Connects the ranks of a run, which train copies of one model. All ranks must make the same calls
-/// of all_to_all(), or of functions that use all_to_all(), in the same order. Each rank may make
-/// these calls from one thread at a time; abort() may be called at any time, on any thread. After
-/// an Error, all_to_all() must not be called again.
+/// of all_to_all(), or of functions that use all_to_all(), in the same order. On each rank, only
+/// one thread at a time may make these calls; abort() may be called at any time, on any thread.
+/// After an Error, all_to_all() must not be called again.
 class Communicator {
  public:
   Communicator() = default;
@@ -51,22 +51,22 @@ class Communicator {
   /// least one rank at fault. Throws OtherRankFailed if another rank reports an error first.
   virtual void all_to_all(const std::vector<SentPieces>& send,
                           const std::vector<ReceivedPieces>& receive, const std::string& what) = 0;
-  /// Makes the all_to_all() calls of other ranks throw OtherRankFailed, now and later. A call whose
-  /// data has already arrived may return instead. Returns whether this rank must report its error:
-  /// false if another rank has failed first.
+  /// Makes the current and all later all_to_all() calls of other ranks throw OtherRankFailed. A
+  /// call whose data has already arrived may return instead. Returns true if this rank must report
+  /// its error, false if another rank has failed first.
   virtual bool abort() noexcept = 0;
 };
 
-/// Returns the strings `own` of all ranks, in the order of the ranks. All ranks must call it;
-/// `what` and the errors are those of Communicator::all_to_all.
+/// Returns the strings `own` of all ranks, in the order of the ranks. All ranks must call
+/// all_gather(). `what` and the errors are those of Communicator::all_to_all.
 std::vector<std::string> all_gather(Communicator& communicator, const std::string& own,
                                     const std::string& what);
-/// Copies `data` of rank 0 to `data` on all other ranks. All ranks must call it with `data` of the
-/// same size; `what` and the errors are those of Communicator::all_to_all.
+/// Copies `data` of rank 0 to `data` on all other ranks. All ranks must call broadcast() with
+/// `data` of the same size. `what` and the errors are those of Communicator::all_to_all.
 void broadcast(Communicator& communicator, std::span<std::byte> data, const std::string& what);
 
 /// Throws Error on rank 0 and OtherRankFailed on the other ranks, so that the message is reported
-/// once. All ranks must call it.
+/// once. All ranks must call fail_on_all().
 [[noreturn]] void fail_on_all(const Communicator& communicator, const std::string& message);
 
 /// Returns `size` communicators, for ranks that are threads of this process. Every wait for other

@@ -22,8 +22,8 @@ struct DataParallelOptions {
 /// as the gradients of a bucket, and of the buckets before it, are complete, a separate thread
 /// exchanges them. Each rank adds up one part of each bucket, in the order of the ranks, and sends
 /// the sum to all ranks. N ranks therefore compute bit for bit the same gradients as one rank whose
-/// DataParallel runs N backward passes per step, one for the batch of each rank. (A plain
-/// Tensor::backward() adds in another order.) Example:
+/// DataParallel runs N backward passes per step, one for the batch of each rank. (Without a
+/// DataParallel, Tensor::backward() may add them in another order.) Example:
 ///   optim::DataParallel parallel(model.parameters(), communicator);
 ///   while (...) {
 ///     optimizer.zero_grad();
@@ -51,7 +51,7 @@ class DataParallel {
   /// true. All ranks must make the same calls. `what` names the gradients in messages.
   ///
   /// After the last pass, the gradients of the parameters are sums over all ranks and passes, added
-  /// in the order pass 0 of ranks 0, 1, ..., then pass 1, and so on. After earlier passes the
+  /// in this order: pass 0 of ranks 0, 1, ..., then pass 1, and so on. After earlier passes the
   /// gradients are undefined or, with one rank, the sums so far. Gradients from before the first
   /// pass of a step are discarded. If some ranks have no gradient for a parameter, the gradients of
   /// the other ranks are summed.
@@ -60,7 +60,7 @@ class DataParallel {
   /// element, or if the dtype of a parameter that requires grad has changed since construction.
   /// Also throws the errors of loss.backward() and Communicator::all_to_all. If there are several
   /// ranks, an error aborts the communicator. With one rank, an error ends the step: the next pass
-  /// is the first of a new one.
+  /// is the first of a new step.
   void backward(const Tensor& loss, bool last = true, const std::string& what = "gradients");
 
   /// Times in seconds, each the sum over all backward() calls so far.
@@ -75,13 +75,14 @@ class DataParallel {
   struct Bucket {
     Dtype dtype;
     std::vector<size_t> params = {};  // positions in params_
-    // Each parameter's offset in elements, then the bucket's number of elements.
+    // Offset of each parameter in the bucket, in elements. The last entry is the bucket's number of
+    // elements.
     std::vector<int64_t> begins;
-    // This rank's gradients in the current pass (see backward()). In the last pass of a step,
-    // exchange() replaces them by the sums over all ranks and passes.
+    // This rank's gradients in the current pass, that is, in the current call of backward(). In the
+    // last pass of a step, exchange() replaces them by the sums over all ranks and passes.
     std::vector<Tensor> gradients = {};
     size_t ready = 0;                 // number of complete gradients
-    std::vector<std::byte> sum = {};  // this rank's part of the sum over the passes so far
+    std::vector<std::byte> sum = {};  // sum over passes so far, for this rank's part of the bucket
     std::vector<char> in_sum = {};    // per parameter: whether any rank has added a gradient
   };
   struct Slice {
@@ -108,7 +109,7 @@ class DataParallel {
 
   std::vector<Tensor> params_;
   Communicator& communicator_;
-  std::vector<int64_t> hooks_;     // per parameter: the hook's id, or -1
+  std::vector<int64_t> hooks_;     // per parameter: id of its gradient hook, or -1 if frozen
   std::vector<size_t> bucket_of_;  // per parameter: index of its bucket; unused if frozen
   std::vector<Bucket> buckets_;
 
@@ -120,12 +121,12 @@ class DataParallel {
   ptrdiff_t arriving_ = -1;
   size_t sent_ = 0;  // number of buckets passed to thread_
 
-  // Used only by thread_.
+  // Used only by thread_, which exchanges the gradients.
   std::vector<std::byte> received_;
   // Shared with thread_.
   std::mutex mutex_;
   std::condition_variable changed_;
-  size_t queued_ = 0, done_ = 0;  // numbers of buckets queued and exchanged in this pass
+  size_t queued_ = 0, done_ = 0;  // number of buckets queued in this pass, number exchanged
   bool stopping_ = false;
   std::exception_ptr error_;
   Times times_;

@@ -9,7 +9,7 @@
 namespace gradus::optim {
 
 /// An optimiser with its state divided among the ranks. Each rank updates its share of the
-/// parameters and sends them to the others. The result has the same bits as with the undivided
+/// parameters and sends them to the other ranks. The result is bit for bit that of the undivided
 /// optimiser on one rank. Rajbhandari et al. 2020, "ZeRO", stage 1. All ranks must have the same
 /// gradients, for example after DataParallel::backward, and must call step() together. If the
 /// update rule of a TensorOptimizer throws on one rank, step() aborts the communicator, and step()
@@ -25,12 +25,13 @@ class ShardedOptimizer : public Optimizer {
   double lr() const override { return optimizer_->lr(); }
   void set_lr(double lr) override { optimizer_->set_lr(lr); }
 
-  /// Collects the state of all shares on rank 0. All ranks must call it.
+  /// Copies the state of all shares to rank 0, where state_dict() then returns it. All ranks must
+  /// call gather_state().
   void gather_state();
-  /// On rank 0, between gather_state() and the next step() or load_state_dict(), returns the whole
-  /// state, as the undivided optimiser would. Otherwise returns the state of this rank's share,
-  /// with undefined tensors for the other shares. The numbers of updates, "step", are then correct
-  /// for this share only.
+  /// Returns the state of this rank's share, with undefined tensors for the other shares. The
+  /// numbers of updates, "step", are correct only for this share. Exception: on rank 0, between
+  /// gather_state() and the next step() or load_state_dict(), returns the whole state, as the
+  /// undivided optimiser would.
   NamedTensors state_dict() const override;
   /// Restores the state of this rank's share. All ranks must pass the whole state. Each rank checks
   /// the shapes and dtypes of its own share only, so one rank may throw Error after others have

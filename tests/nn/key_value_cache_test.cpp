@@ -117,6 +117,24 @@ TEST_CASE("a key/value cache forgets the NaN of tokens that were rolled back", "
   CHECK(sum(cache.values().select(0, 0)).item() == -3 * 3 * 2);
 }
 
+TEST_CASE("a key/value cache whose sequences change places forgets rolled back NaN", "[nn]") {
+  const NoGrad no_grad;
+  nn::KeyValueCache cache = without_rows(2);
+  cache.add_row(sequence(5));
+  cache.add_row(sequence(2));
+  try {
+    const nn::KeyValueCache::Rollback rollback{&cache};
+    cache.append(full({2, 1, 2, 2}, NAN), full({2, 1, 2, 2}, NAN));
+    throw Error("a layer failed");
+  } catch (const Error&) {
+  }
+  cache.reorder(from_data<int64_t>({1, 0}, {2}));
+  cache.append(ones({2, 1, 1, 2}), ones({2, 1, 1, 2}));
+  CHECK(cache.lengths() == Lengths{3, 6});
+  CHECK(std::isfinite(sum(cache.keys()).item()));
+  CHECK(std::isfinite(sum(cache.values()).item()));
+}
+
 TEST_CASE("a key/value cache's memory doubles, up to the capacity or what a call needs", "[nn]") {
   const NoGrad no_grad;
   // The keys of a head are as far from the next head's as there is room for.

@@ -1,11 +1,12 @@
 #pragma once
 // Products of bfloat16 pairs in the tile registers of Intel's AMX, on Sapphire Rapids and later
 // processors. A tile register holds 16 rows of 16 pairs or of 16 float32 sums, and one instruction
-// multiplies two of them: 16 x 16 x 32 multiply-adds.
+// multiplies two registers of pairs: 16 x 16 x 32 multiply-adds.
 //
-// The baseline is gemm_rows_of in tile_gemm.h with AVX512-BF16's vector instruction: training steps
-// of transformers take 1.3 to 1.6 times as long as in float32. With tile registers they take 0.4 to
-// 0.65 times as long, and products 0.13 to 0.41 times, including rounding and packing.
+// The baseline is gemm_rows_of in tile_gemm.h with AVX512-BF16's vector instruction: with it,
+// training steps of transformers take 1.3 to 1.6 times float32's time. With tile registers, the
+// steps take 0.4 to 0.65 of float32's time, and products 0.13 to 0.41, including rounding and
+// packing.
 // Long parameter lists: as in BLAS's gemm, see tile_gemm.h.
 
 #include <cstdint>
@@ -25,8 +26,8 @@ namespace gradus::kernel {
 
 #if defined(__AMX_BF16__) || defined(__AMXBF16__)
 
-/// Returns whether this process may use AMX. The first call asks Linux, which refuses if a thread's
-/// alternate signal stack is too small (about 10 KB) to save tile registers.
+/// Returns whether this process may use AMX. The first call asks Linux, which refuses if a thread
+/// has an alternate signal stack of less than about 10 KB, too small to save tile registers.
 inline bool has_amx() {
   constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XTILEDATA
   static const bool granted = syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
@@ -47,7 +48,8 @@ class TileRegisters {
 
   /// Computes C = A B, or C += A B if `add`: A (m, k) and B (k, n) hold pairs of bfloat16 (see
   /// bfloat16_pairs.h), C (m, n) is float32. n is a multiple of 16. An element of C has the same
-  /// bits whatever m and n are. `add` adds the finished sums to C, as gemm_block does.
+  /// bits whatever m and n are. If `add`, an element of A B is completely summed before it is added
+  /// to C.
   void multiply(bool add, int64_t m, int64_t n, int64_t k, const uint32_t* a, int64_t lda,
                 const uint32_t* b, int64_t ldb, float* c, int64_t ldc) {
     alignas(64) float sums[32 * 32];
@@ -69,9 +71,10 @@ class TileRegisters {
     }
   }
 
-  /// Computes C like multiply(), for an A that is in no order of memory that the registers can load.
-  /// fill(i, rows, p, depth, block, stride) writes rows [i, i + rows) and columns [p, p + depth) of
-  /// A to a block with row stride `stride`, which has space for whole blocks of 16 rows and columns.
+  /// Computes C like multiply(), for an A whose layout tile registers cannot load.
+  /// fill(i, rows, p, depth, block, stride) must copy rows [i, i + rows) and columns [p, p + depth)
+  /// of A to `block`, which has row stride `stride` and space for both sizes rounded up to
+  /// multiples of 16.
   // Long parameter list: as in BLAS's gemm.
   template <class Fill>
   void multiply_blocks(bool add, int64_t m, int64_t n, int64_t k, const Fill& fill,
@@ -89,9 +92,10 @@ class TileRegisters {
   }
 
  private:
-  // Sizes the registers (`rows` rows for A and C), which clears them. square() keeps C in 0 to 3,
-  // A in 4 and 5, B in 6 and 7. strip() keeps C in 0 and 1, A in 4, B in 6 and 7; 5 holds the last
-  // `rest` columns of A, and 2 and 3 the last `rest` rows of B.
+  // Sets the sizes of the registers, `rows` rows for A and C, and clears them. square() keeps C in
+  // registers 0 to 3, A in 4 and 5, and B in 6 and 7. strip() keeps C in registers 0 and 1, A in 4,
+  // and B in 6 and 7. If `rest` = k % 16 is not 0, strip() also loads the last `rest` columns of A
+  // into 5, and the last `rest` rows of B into 2 and 3.
   void configure(int64_t rows, int64_t rest) {
     if (rows == rows_ && rest == rest_) return;
     rows_ = rows, rest_ = rest;
@@ -107,10 +111,11 @@ class TileRegisters {
       sizes.row_bytes[5] = static_cast<uint16_t>(4 * rest);
       sizes.rows[2] = sizes.rows[3] = static_cast<uint8_t>(rest);
     }
-    __asm__ volatile("ldtilecfg %0" ::"m"(sizes));  // GCC's intrinsic names 8 of its 64 bytes
+    __asm__ volatile("ldtilecfg %0" ::"m"(sizes));  // GCC's intrinsic declares 8 bytes, not all 64
   }
 
-  // GCC does not know that the tile instructions access memory.
+  // Keeps GCC from moving accesses to memory past the tile instructions. GCC does not know that
+  // these instructions access memory.
   static void fence() { __asm__ volatile("" ::: "memory"); }
 
   // Computes 32 rows and 32 columns of C. k is a multiple of 16.
@@ -138,7 +143,7 @@ class TileRegisters {
     fence();
   }
 
-  // Computes as many rows of C as are configured, and 16 columns, or 32 if `wide`.
+  // Computes 16 columns of C, or 32 if `wide`. The number of rows is that of the last configure().
   [[gnu::noinline]] static void strip(bool wide, int64_t k, const uint32_t* a, int64_t lda,
                                       const uint32_t* b, int64_t ldb, float* c, int64_t ldc) {
     fence();
@@ -164,14 +169,15 @@ class TileRegisters {
     fence();
   }
 
-  int64_t rows_ = 0, rest_ = 0;  // as configured
+  int64_t rows_ = 0, rest_ = 0;  // the arguments of the last configure()
 };
 
 #else
 
 constexpr bool has_amx() { return false; }
 
-/// Lets callers compile that ask has_amx() first.
+/// Replaces the class of this name in builds without AMX, so that its callers compile. They never
+/// call it there, because has_amx() is false.
 struct TileRegisters {
   template <class... Arguments>
   void multiply(const Arguments&...) {}

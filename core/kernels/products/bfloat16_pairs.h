@@ -37,7 +37,7 @@ constexpr int64_t elements_of(int64_t n) {
 }
 
 /// Calls f(TypeTag<Pair>{}) if `rounded` and this build can round T to bfloat16, else
-/// f(TypeTag<T>{}). The type is the element type of a product's operands.
+/// f(TypeTag<T>{}). The tag's type is the element type of a product's operands.
 template <class T, class F>
 void with_elements(bool rounded, F&& f) {
   if constexpr (can_round<T>)
@@ -79,7 +79,7 @@ template <bool TransA>
 void amx_gemm(bool add, int64_t m, int64_t n, int64_t k, const Pair* a, int64_t lda, const Pair* b,
               int64_t ldb, float* c, int64_t ldc);
 
-// Copies to[r * stride + q] = a[rows[r] + columns[q]] for r < m and q < n, n <= 8.
+// Sets to[r * stride + q] = a[rows[r] + columns[q]] for r < m and q < n, where n <= 8.
 // Long parameter list: two matrices, and where the elements of one are.
 void gather_columns(int64_t m, int64_t n, const Pair* a, const int64_t* rows,
                     const int64_t* columns, Pair* to, int64_t stride);
@@ -139,8 +139,8 @@ inline __m512i round_first(int64_t n, const float* x) {
   return pairs_of(load_first(n, x), load_first(n - 16, x + 16));
 }
 
-// Rounds and packs a block of op(A), as described at the declaration above. Prefetches the rows of
-// A that it reads next, because A is usually not in a near cache: products are 3 to 8% faster.
+// Rounds a block of op(A) to pairs of bfloat16. Prefetches the rows of A that it reads next,
+// because A is usually not in a near cache: with prefetching, products are 3 to 8% faster.
 // Long parameter list: as declared above.
 inline void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                        int64_t pairs, Pair* to) {
@@ -253,7 +253,7 @@ inline void gather_columns(int64_t m, int64_t n, const Pair* a, const int64_t* r
 inline float dot_rounded(int64_t n, const float* x, const float* y) {
   __m512 sum{};
   for (int64_t i = 0; i < n; i += 16) {
-    // A lane with a bfloat16 in its high half and 0 in its low half is the same number as a float.
+    // Read as a float, a lane of a bfloat16 (high half) and 0 (low half) is the same number.
     const __m512i high = pairs_between(__m512{}, load_first(n - i, x + i));
     sum += reinterpret_cast<__m512>(high) * load_first(n - i, y + i);
   }
@@ -299,7 +299,7 @@ class RoundedOperands {
   }
 
  private:
-  static constexpr int64_t most_rows = 64;  // that `multiply` computes at a time
+  static constexpr int64_t most_rows = 64;  // maximum per call of multiply()
   const blas::Product<float>& g_;
   int64_t stride_, i_ = -1, p_ = -1;
   Scratch<Pair> rounded_;

@@ -64,10 +64,10 @@ void gemm_serial(Product<T> p);
 
 /// Returns a description of how this build multiplies matrices, for build_info(). It names the
 /// version of OpenBLAS, its kernels and why they were chosen; with another BLAS it says "CBLAS, not
-/// OpenBLAS". It also tells whether our own kernel computes float32 products, and whether there are
-/// bfloat16 products and AMX computes them. For example: "OpenBLAS 0.3.21 (pthread), kernels
-/// SkylakeX: OpenBLAS's own choice; float32 products by a kernel of our own; bfloat16 products by
-/// AMX".
+/// OpenBLAS". It also tells whether our own kernel computes float32 products, whether there are
+/// bfloat16 products, and whether AMX computes them. For example: "OpenBLAS 0.3.21 (pthread),
+/// kernels SkylakeX: OpenBLAS's own choice; float32 products by a kernel of our own; bfloat16
+/// products by AMX".
 std::string describe();
 
 }  // namespace gradus::blas

@@ -28,9 +28,9 @@ inline constexpr int64_t panel_cols = 2 * lanes<T>;
 
 namespace detail {
 
-// If k is large, panel_gemm sums over it in steps. A panel of B then has at most k_step rows: with
-// 512-bit vectors it takes 32 KB of L1. At most col_step columns of C are computed at a time. They
-// stay in a cache until all steps are added.
+// If k is large, panel_gemm sums over k in steps. A panel of B then has at most k_step rows: with
+// 512-bit vectors the panel takes 32 KB of L1. At most col_step columns of C are computed at a
+// time. They stay in a cache until all steps are added.
 inline constexpr int64_t k_step = 256, col_step = 1024;
 // panel_gemm sums over k in a single step if a panel that holds all rows of B has at most only_step
 // rows. Each element of C is then written once, and read only if the product is added to C. Float32
@@ -43,12 +43,12 @@ inline constexpr int64_t near_bytes = 512 << 10;
 // The size of B in bytes above which prefetching panels of B is worth its cost.
 inline constexpr int64_t far_bytes = near_bytes / 2;
 // The number of rows of a block of C that is summed in registers, if A is transposed and its stored
-// rows are a multiple of 4 KB apart. Such rows share the sets of the L1 cache, which evicts a cache
-// line before the next block reads the rest of it. A taller block reads more of each line, which is
-// 8 to 15% faster with 512-bit vectors.
+// rows are a multiple of 4 KB apart. Such rows fall into the same sets of the L1 cache, so that a
+// cache line is evicted before the next block reads the rest of the line. A taller block reads more
+// of each line, which is 8 to 15% faster with 512-bit vectors.
 inline constexpr int64_t tall_rows = gemm_rows == 8 ? 12 : gemm_rows;
-// The maximum number of rows of a tile that panel_gemm passes to its argument `done`, rounded up to
-// whole blocks of C.
+// panel_gemm calls done(tile) for each finished tile of C. A tile has at most this number of rows,
+// rounded up to whole register blocks.
 inline constexpr int64_t strip_rows = 48;
 
 // Packs rows [p, p + k) and columns [j, j + cols) of op(B) into rows of panel_cols elements, padded
@@ -78,7 +78,7 @@ template <class T>
 
 // Returns whether to pack rows of A before they are multiplied. Intel's processors, unlike AMD's,
 // are slow to read 8 rows in place: with packed rows, products on Emerald Rapids are 5 to 20%
-// faster, and 10 to 60% where A is transposed. A narrow C does not pay for packing.
+// faster, and 10 to 60% where A is transposed. If C is narrow, packing costs more than it saves.
 template <class T>
 bool packs_rows(const Product<T>& g) {
 #if defined(__x86_64__)
@@ -89,14 +89,14 @@ bool packs_rows(const Product<T>& g) {
 #endif
 }
 
-// The number of rows that pack_rows packs together. This reads whole cache lines of a transposed A,
-// and transposes whole squares of any other.
+// The number of rows of op(A) that pack_rows packs together: enough to read whole cache lines of an
+// A that is transposed, and to transpose whole squares of an A that is not.
 template <class T>
 inline constexpr int64_t packed_rows = 2 * std::max(lanes<T>, gemm_rows);
 
 // Packs rows [i, i + rows) and columns [p, p + k) of op(A) into blocks of gemm_rows rows. A block
 // is stored by columns, as a matrix (step, gemm_rows) of which the first k rows are written. `to`
-// must have space for a multiple of packed_rows rows.
+// must have space for `rows` rounded up to a multiple of packed_rows.
 // Long parameter list: the position and size of a block.
 template <class T>
 [[gnu::noinline]] void pack_rows(const Product<T>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
@@ -168,8 +168,8 @@ template <class T, int64_t N>
 }
 
 // Computes a full block of C of gemm_rows rows like panel_block, but reads B in place and packs it
-// into the panel meanwhile. Packing then costs nothing; on its own it takes as long as multiplying
-// 9 rows. Products of 64 rows are 5 to 8% faster, of 256 rows 1 to 2%.
+// into the panel meanwhile. Packing then costs nothing; a separate pass of packing takes as long as
+// multiplying 9 rows. Products of 64 rows are 5 to 8% faster, of 256 rows 1 to 2%.
 template <class T>
 [[gnu::noinline]] void pack_and_multiply(bool trans_a, bool add, int64_t k, const T* a, int64_t lda,
                                          const T* b, int64_t ldb, T* panel, T* c, int64_t ldc) {
@@ -187,9 +187,9 @@ template <class T>
     gemm_block<T, false, false, gemm_rows, 2>(k, a, lda, b, ldb, c, ldc, pack);
 }
 
-// Calls multiply(block, stride) to compute the first `cols` columns of a block of C whose columns
-// from `cols` to panel_cols are padding. multiply writes whole vectors, so it gets a copy of C if
-// there is padding. rows <= MaxRows.
+// Calls multiply(block, stride) to compute a block of C of `rows` rows and `cols` columns. multiply
+// writes whole vectors. If `cols` is less than panel_cols, multiply therefore gets a padded copy of
+// the block, and the first `cols` columns are copied back to C. `rows` must be <= MaxRows.
 template <class T, int64_t MaxRows, class Multiply>
 void with_padding(bool add, int64_t rows, int64_t cols, Sum<T>* c, int64_t ldc,
                   const Multiply& multiply) {
@@ -213,7 +213,7 @@ class PlainOperands {
   using Element = T;                              ///< the type of a panel's elements
   static constexpr int64_t rows_per_element = 1;  ///< rows of op(B) that each element spans
 
-  /// Keeps a reference to g, whose blocks of op(A) have up to `rows` rows and `step` columns.
+  /// Keeps a reference to g. Each call of take_rows() takes at most `rows` rows and `step` columns.
   PlainOperands(const Product<T>& g, int64_t rows, int64_t step)
       : g_(g),
         packs_(detail::packs_rows(g)),
@@ -224,15 +224,16 @@ class PlainOperands {
     const bool aliased = g.lda * static_cast<int64_t>(sizeof(T)) % 4096 == 0;
     return g.trans_a && aliased && !detail::packs_rows(g) ? detail::tall_rows : gemm_rows;
   }
-  /// Packs rows [i, i + rows) and columns [p, p + k) of op(A), unless A is read in place. panel_gemm
-  /// calls this before it uses them.
+  /// Packs rows [i, i + rows) and columns [p, p + k) of op(A), unless A is read in place.
+  /// panel_gemm calls take_rows() before it uses these rows.
   void take_rows(int64_t i, int64_t rows, int64_t p, int64_t k) {
     if (!packs_ || (i == i_ && p == p_)) return;
     i_ = i, p_ = p;
     detail::pack_rows(g_, i, rows, p, k, step_, packed_.data());
   }
-  /// Packs a panel of op(B), see detail::pack_panel. May meanwhile compute the first rows of C in
-  /// [i, end), and returns their number, which is less than end - i. If `add`, adds them to C.
+  /// Packs rows [p, p + k) and columns [j, j + cols) of op(B) into the panel `to`. May meanwhile
+  /// multiply some rows of op(A), from row i on, by the panel, and write the product to C or, if
+  /// `add`, add it to C. Returns the number of these rows, which is less than end - i.
   // Long parameter list: the positions of a panel and of rows.
   int64_t pack(bool add, int64_t i, int64_t end, int64_t p, int64_t k, int64_t j, int64_t cols,
                T* to) const {
@@ -244,9 +245,9 @@ class PlainOperands {
                               g_.c + i * g_.ldc + j, g_.ldc);
     return gemm_rows;
   }
-  /// Computes rows [i, i + rows) of C and the columns that begin with j, for columns [p, p + k) of
-  /// op(A) and a packed panel. k counts elements of the panel. If `add`, adds the product to C. The
-  /// rows and columns of op(A) must be in the block that was last passed to take_rows().
+  /// Multiplies rows [i, i + rows) and columns [p, p + k) of op(A) by a packed panel of k rows.
+  /// Writes the product to C, from column j on, or adds it to C if `add`. The rows and columns of
+  /// op(A) must be in the block that was last passed to take_rows().
   // Long parameter list: the positions of a block.
   void multiply(bool add, int64_t i, int64_t rows, int64_t p, int64_t k, int64_t j,
                 const T* panel) const {
@@ -261,7 +262,7 @@ class PlainOperands {
   }
 
  private:
-  // The operand A of panel_block: rows of op(A) from row i on, in a packed block or in place.
+  // Returns panel_block's operand A: rows of op(A) from row i on, in the packed block or in place.
   const T* a_at(int64_t i, int64_t p) const {
     return packs_ ? packed_.data() + (i - i_) * step_ : g_.a_at(i, p);
   }

@@ -15,14 +15,14 @@
 //                                attention with few queries: one dot product per query and key.
 //
 // panel         panel_gemm.h     float32 matrices with 512-bit vectors. Baseline: BLAS, which
-//                                packs both operands and clears C; this kernel packs only B. It is
-//                                10 to 25% faster at the shapes of a small GPT (4 layers of 128)
-//                                and 4 to 13% at GPT-2's: training steps take 0.94 and 0.92 of the
-//                                time. With 256-bit vectors it is as fast as OpenBLAS for one
-//                                product, but training steps are 1 to 5% slower. With 256-bit
-//                                vectors it is therefore used only for a narrow C, for which
-//                                BLAS's packing of A does not pay off: the optimiser Muon takes
-//                                0.75 of the time.
+//                                packs both operands and clears C; this kernel packs B, and packs A
+//                                only on Intel's processors. It is 10 to 25% faster at the shapes
+//                                of a small GPT (4 layers of 128) and 4 to 13% at GPT-2's: training
+//                                steps take 0.94 and 0.92 of the time. With 256-bit vectors it is
+//                                as fast as OpenBLAS for one product, but training steps are 1 to
+//                                5% slower. With 256-bit vectors it is therefore used only for a
+//                                narrow C, for which BLAS's packing of A does not pay off: the
+//                                optimiser Muon takes 0.75 of the time.
 //
 // bfloat16_panel bfloat16_pairs.h  panel with operands rounded to bfloat16, used in the mode
 //                                Bfloat16Products if the build has bfloat16_products: 0.49 to
@@ -110,8 +110,8 @@ struct ProductShape {
   constexpr bool dots_with_a() const { return n == 1 && !trans_a && (trans_b || ldb == 1); }
 };
 
-/// Attention without a backward pass uses row_dots instead of tiles if there are fewer queries than
-/// this. A tile puts one query in each lane of a vector, so most lanes would be empty.
+/// Attention without a backward pass uses row_dots instead of tiles if it has fewer queries than
+/// few_queries. A tile puts one query in each lane of a vector, so most lanes would be empty.
 inline constexpr int64_t few_queries = 4;
 
 /// With 256-bit vectors, float32 products use the panel kernel only if C has at most this many

@@ -18,8 +18,8 @@
 
 namespace gradus::kernel {
 
-/// The products y(i, j) = dot(row i of x, row j of w), or += if `add`, for row-major matrices
-/// x (m, k) and w (n, k), k > 0, with row strides ldx and ldw. Element (i, j) of y is
+/// The products y(i, j) = dot(row i of x, row j of w), which are added to y if `add`. x (m, k) and
+/// w (n, k) are row-major with row strides ldx and ldw, and k > 0. Element (i, j) of y is
 /// y[i * row_stride + j * col_stride].
 template <class T>
 struct RowDots {
@@ -127,7 +127,7 @@ struct RowDots {
 };
 
 /// Returns the RowDots object that computes the product p of shape `shape`. choose_product must
-/// choose ProductKernel::row_dots for it.
+/// choose ProductKernel::row_dots for this shape.
 template <class T>
 RowDots<T> row_dots(const ProductShape& shape, const blas::Product<T>& p) {
   if (shape.dots_with_b()) return {p.m, p.n, p.k, p.a, p.lda, p.b, p.ldb, p.add, p.c, p.ldc, 1};

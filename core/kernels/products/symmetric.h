@@ -30,12 +30,11 @@ void scale_rows(T factor, int64_t rows, int64_t cols, const T* x, int64_t stride
     simd_for(cols, [=](int64_t j) { out[j] = factor * x[j]; });
 }
 
-/// Computes a part of C = factor A + op(A) op(B), which must be a symmetric matrix (g.n, g.n): the
-/// part of columns [begin, end) that is on or below the diagonal. Then copies the transpose of this
-/// part to rows [begin, end), right of the diagonal. `begin` and `end` must be multiples of
-/// panel_cols, except that `end` may be g.n. C is bit-identical whether one call or several calls
-/// compute its columns. If the factor is not 0, A must be square and not transposed. Ignores g.m,
-/// g.add and g.lower.
+/// Computes columns [begin, end) of C = factor A + op(A) op(B), on and below the diagonal, and
+/// copies the transpose of these columns to rows [begin, end), right of the diagonal. C (g.n, g.n)
+/// must be symmetric. `begin` and `end` must be multiples of panel_cols, except that `end` may be
+/// g.n. C is bit-identical whether one call or several calls compute its columns. If the factor is
+/// not 0, A must be square and not transposed. Ignores g.m, g.add and g.lower.
 template <class T>
 void symmetric_product(T factor, const Product<T>& g, int64_t begin, int64_t end) {
   constexpr int64_t width = panel_cols<T>;

@@ -2,7 +2,7 @@
 // Products and transposes of small matrices that lie in the caches (ProductKernel::tile).
 //
 // The baseline is C = op(A) B by BLAS or as three nested loops, where op(A) is A or its transpose.
-// This kernel packs nothing and calls nothing. From about 32 x 32 x 32 on it runs near the
+// This kernel packs nothing and calls no library. From about 32 x 32 x 32 on it runs near the
 // machine's peak, at sizes where BLAS still spends its time on preparations. A block of C is summed
 // in registers. With AVX2, attention is 4 to 6% faster with blocks of 6 rows, the most that fit the
 // registers, than with blocks of 4. The code uses the vector types that GCC and clang share,
@@ -47,8 +47,9 @@ constexpr int64_t padded(int64_t n) {
 
 namespace detail {
 
-// The types of a vector in a register and of a vector in memory, which may begin at any element of
-// an array (GCC's vector extension, which clang supports).
+// The types of a vector in a register (`type`) and of a vector in memory (`memory`). A vector in
+// memory may begin at any element of an array. Both types use GCC's vector extension, which clang
+// supports.
 template <class T>
 struct Register {
   typedef T type __attribute__((vector_size(vector_bytes)));
@@ -88,7 +89,7 @@ struct VisitNothing {
 // reads N vectors of B and R elements of A. If Add, adds the finished sums to C. A long sum that is
 // split over several calls is thus a sum of partial sums, which is more accurate: in float32, 2^20
 // equal terms that are added one by one give a total that is 1% too large. Calls visit(p, v, row)
-// for each vector of B that it reads: vector v of row p.
+// for each vector of B that it reads, where `row` is vector v of B's row p.
 template <class T, bool TransA, bool Add, int64_t R, int64_t N, class Visit = VisitNothing>
 inline void gemm_block(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, Sum<T>* c,
                        int64_t ldc, Visit visit = {}) {

@@ -35,8 +35,8 @@ class ChatData {
   ChatData(const std::vector<Conversation>& conversations, const Tokenizer& tokenizer,
            const ChatTemplate& form, int64_t context);
   /// Returns `batch` rows of randomly chosen conversations. A conversation that does not fit into a
-  /// row begins the next row, so that long conversations are chosen as often as short ones; only
-  /// the one that does not fit into the last row is left out. The choice depends only on the
+  /// row begins the next row. Long conversations are therefore chosen as often as short ones. Only
+  /// a conversation that does not fit into the last row is left out. The choice depends only on the
   /// arguments. If a training step uses several batches, `index` tells them apart. Both splits
   /// choose from all conversations; `split` only selects the random numbers. Throws Error unless
   /// 1 <= batch <= 2^16, 0 <= step < 2^32 and 0 <= index < 2^16.

@@ -52,12 +52,12 @@ const ChatTemplate& chat_template(const std::string& name);
 const ChatTemplate& match_chat_template(const std::string& text, const Tokenizer& tokenizer,
                                         const std::string& where = "match_chat_template");
 
-/// Returns the template of a model folder. Passes to match_chat_template() the first text that it
-/// finds in the file chat_template.jinja, under the key "chat_template" in tokenizer_config.json,
-/// or under the same key in text.json. If the key has an array of named templates, uses the one
-/// named "default". If `folder` is "" or has no such text, passes "". Throws the errors of
-/// match_chat_template(). Also throws Error if one of the three files exists but cannot be read or
-/// parsed. The messages name the file.
+/// Returns the template of a model folder. Searches for the text in this order: the file
+/// chat_template.jinja, the key "chat_template" in tokenizer_config.json, the same key in
+/// text.json. If the key has an array of named templates, uses the one named "default". Calls
+/// match_chat_template() with the text, or with "" if `folder` is "" or has no such text. Throws
+/// the errors of match_chat_template(). Also throws Error if one of the three files exists but
+/// cannot be read or parsed. The messages name the file.
 const ChatTemplate& find_chat_template(const std::string& folder, const Tokenizer& tokenizer);
 
 /// A conversation as token ids. An answer is an assistant's message and the text that ends it.
@@ -67,9 +67,9 @@ struct ChatTokens {
 };
 
 /// Returns the tokens of a conversation. If `ask` is true, they end with form.assistant.before, so
-/// that a model continues with its answer. With the templates llama2 and mistral and a
-/// character-level HuggingFaceBPE that puts no space before a text, each answer that is not empty
-/// begins with a space. Throws Error
+/// that a model continues with its answer. If the template is llama2 or mistral, and the tokenizer
+/// is a character-level HuggingFaceBPE that puts no space before a text, each answer that is not
+/// empty begins with a space. Throws Error
 /// - if the conversation is empty, or its roles are not in the order that Conversation describes;
 /// - if `ask` is true and the last message is not the user's;
 /// - if the tokenizer rejects a text;

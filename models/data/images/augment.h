@@ -10,7 +10,7 @@ namespace gradus::models {
 
 /// Random changes, chosen separately for each image. The value 0 turns a change off. Geometric
 /// changes are applied first, then the other changes in the order of the members. An erased
-/// rectangle has a random area, from 0.02 to erase_area of the image's area. Its sides are then
+/// rectangle has a random area, from 0.02 to erase_area times the image's area. Its sides are then
 /// rounded to whole pixels and, if necessary, shortened to fit into the image.
 struct AugmentOptions {
   // Geometric changes: a single bilinear resampling that crops, zooms, rotates, shears, flips and

@@ -32,7 +32,7 @@ Tensor to_tensor(const ImageBytes& image);
 ImageBytes image_grid(const Tensor& images, int64_t columns, int64_t scale = 1);
 /// Returns one picture that shows several tensors of images side by side: column k shows
 /// columns[k], and row i shows image i of each tensor. Throws Error if there is no tensor or if
-/// shapes or dtypes differ. Also throws the errors of the other image_grid. Example:
+/// shapes or dtypes differ. Also throws the errors of image_grid for one tensor. Example:
 ///   write_png("mae.png", image_grid({original, masked, reconstructed}, 4));
 ImageBytes image_grid(const std::vector<Tensor>& columns, int64_t scale = 1);
 
@@ -67,7 +67,7 @@ class ImageData {
   /// the image.
   ImageData(const Shape& shape, std::vector<uint8_t> bytes, std::vector<int64_t> labels,
             std::vector<std::string> class_names);
-  // A move makes a copy, so a data set that was moved from keeps its images.
+  // Moving an ImageData copies it, so the moved-from object keeps its images.
   ImageData(const ImageData&) = default;
   ImageData& operator=(const ImageData&) = default;
 
@@ -82,10 +82,10 @@ class ImageData {
   /// Returns the bytes of image i. Throws Error if there is no such image.
   ImageBytes image(int64_t i) const;
 
-  /// Returns the images with these ids, (B) int64, and their labels. Pixel values are byte / 255,
-  /// normalised with `stats` as by normalize. If `stats` is empty, they are not normalised. Throws
-  /// Error if `ids` has another rank or dtype, if an id is out of range, or if `stats` does not fit
-  /// the images.
+  /// Returns the images with these ids, (B) int64, and their labels. Pixel values are x = byte/255.
+  /// Unless `stats` is empty, each channel is then normalised to (x - mean) / std. Throws Error if
+  /// `ids` has another rank or dtype, if an id is out of range, or if `stats` does not fit the
+  /// images.
   ImageBatch batch(const Tensor& ids, const ChannelStats& stats = {}) const;
   /// Returns up to `count` consecutive images as a batch, beginning with image `first`, and
   /// normalises them with `stats` unless it is empty. Throws Error if image `first` does not exist,
@@ -102,8 +102,8 @@ class ImageData {
   ImageBatch shuffled(int64_t batch, uint64_t seed, int64_t step, const ChannelStats& stats = {},
                       bool drop_last = false) const;
 
-  /// Returns a data set of `count` consecutive images, beginning with image `first`. Its ids begin
-  /// at 0. Throws Error unless all these images exist.
+  /// Returns a data set of `count` consecutive images, beginning with image `first`. In the new
+  /// data set, ids begin at 0. Throws Error unless all these images exist.
   ImageData part(int64_t first, int64_t count) const;
   /// Returns the mean and standard deviation of each channel over all images. A channel whose
   /// standard deviation is at most 0.001 / 255 gets std 1. Throws Error if there are no images.
@@ -128,13 +128,13 @@ struct ImageSplit {
   ImageData train, test;  ///< the two data sets
 };
 
-/// Splits the data into the first `train` images for training and the others for testing. Throws
+/// Returns the first `train` images as training data and the remaining images as test data. Throws
 /// Error if either set would be empty.
 ImageSplit split_images(const ImageData& data, int64_t train);
 
 /// Returns the data set with the name `source`:
-///   "mnist:DIR"    see read_mnist
-///   "cifar10:DIR"  see read_cifar10
+///   "mnist:DIR"    MNIST, read by read_mnist from the folder DIR
+///   "cifar10:DIR"  CIFAR-10, read by read_cifar10 from the folder DIR
 ///   "shapes:N"     N images from draw_shapes, each with one shape; the last fifth, rounded up, is
 ///                  for testing
 /// Throws Error if `source` has another form or if N < 2. Also throws the errors of read_mnist,

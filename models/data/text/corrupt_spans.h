@@ -19,7 +19,7 @@ struct CorruptSpansOptions {
 /// A training pair for T5: the encoder reads `source`, and the decoder learns to write `target`.
 struct CorruptedSpans {
   std::vector<int64_t> source;  ///< the text, with a sentinel in place of each removed span
-  std::vector<int64_t> target;  ///< each sentinel and its removed span, then one more sentinel
+  std::vector<int64_t> target;  ///< each removed span after its sentinel, then one more sentinel
 };
 
 /// The numbers of spans and tokens that corrupt_spans removes.

@@ -18,8 +18,8 @@ struct DenoisingOptions {
   uint64_t seed = 0;        ///< determines which sequences are held out
 };
 
-/// Pairs of token sequences for span corruption (see corrupt_spans), made from the lines of a text.
-/// The source is a line with spans removed, each replaced by a sentinel. The target lists the
+/// Pairs of token sequences for training with span corruption. The source is a line of a text in
+/// which a special token, called a sentinel, replaces each removed span. The target lists the
 /// removed spans, each after its sentinel, and ends with one more sentinel. random_batch() removes
 /// new random spans for each batch; pairs() removes the same spans on every call.
 ///
@@ -44,10 +44,10 @@ class DenoisingData : public PairSource {
   static std::vector<std::string> special_tokens(const DenoisingOptions& options = {});
 
   /// Encodes the lines of `text`. The tokenizer needs [PAD], [START], [END] and the sentinels that
-  /// special_tokens(options) returns, with consecutive ids. Throws Error if a token is missing, if
-  /// the sentinels' ids are not consecutive, if an option is out of range, or if no training
-  /// sequence is left. Also throws Error if the tokenizer rejects a line; the message then gives
-  /// the line's number.
+  /// special_tokens(options) returns. Throws Error if one of these tokens is missing, if the
+  /// sentinels' ids are not consecutive, if an option is out of range, or if no training sequence
+  /// is left. Also throws Error if the tokenizer rejects a line; the message then gives the line's
+  /// number.
   DenoisingData(const std::string& text, const Tokenizer& tokenizer,
                 const DenoisingOptions& options = {});
 

@@ -27,21 +27,21 @@ struct MaskedBatch {
 struct MaskedPairsOptions {
   int64_t length = 128;     ///< T, the number of tokens per example, 5 to 2^20
   int64_t segment = 0;      ///< maximum tokens per segment of the text; 0: each line is a segment
-  double rate = 0.15;       ///< fraction of the ordinary tokens to predict, above 0 and at most 1
+  double rate = 0.15;       ///< fraction of the non-special tokens to predict, above 0, at most 1
   double masked = 0.8;      ///< probability that a predicted token becomes [MASK]
   double random = 0.1;      ///< probability that a predicted token becomes a random ordinary token
   double validation = 0.1;  ///< fraction of the text to hold out, taken from its end; in [0, 1)
 };
 
-/// Examples for pre-training with masked tokens and next sentences: Devlin et al. 2019, arXiv
+/// Training examples for masked-token and next-sentence prediction: Devlin et al. 2019, arXiv
 /// 1810.04805, sections 3.1 and A.1. T is the length of an example, options.length.
 ///
 /// Blank lines divide a text into documents, and a document consists of segments. If
-/// options.segment is above 0, a document is divided into nearly equal segments of at most that
-/// many tokens, and options.segment must be at most (T - 3) / 2. Otherwise each line is a segment,
-/// but a line of more than (T - 3) / 2 tokens is divided into nearly equal segments. (Three tokens
-/// of an example are special.) Each segment is in one split only, but a line that occurs twice in
-/// the text may be in both.
+/// options.segment is 0, each line is a segment; a line of more than (T - 3) / 2 tokens is divided
+/// into segments of nearly equal length. (An example has one [CLS] and two [SEP].) If
+/// options.segment is above 0, each document is divided into segments of nearly equal length, with
+/// at most options.segment tokens; options.segment must be at most (T - 3) / 2. Each segment is in
+/// one split only, but a line that occurs twice in the text may be in both splits.
 ///
 /// Passage A consists of consecutive segments of a document: as many as fit in (T - 3) / 2 tokens,
 /// at least one, but never the document's last segment. With probability 1/2, passage B starts with
@@ -50,12 +50,13 @@ struct MaskedPairsOptions {
 ///
 /// If a split has only one document, A leaves out at least two of the document's segments. A
 /// passage B that does not follow A then starts with a random segment of the same document, neither
-/// in A nor right after A. If it starts before A, it also ends before A.
+/// in A nor right after A. If this B starts before A, it also ends before A.
 ///
-/// Of the n ordinary tokens of A and B, round(options.rate n) are predicted, at least one if n > 0.
-/// Special tokens such as [UNK] are never predicted. A predicted token becomes [MASK] with
-/// probability options.masked and a random ordinary token with probability options.random;
-/// otherwise it stays unchanged. The two probabilities may add up to at most 1.
+/// Special tokens such as [UNK] are never predicted; all other tokens are ordinary. Of the n
+/// ordinary tokens of A and B, round(options.rate n) are predicted, at least one if n > 0. A
+/// predicted token becomes [MASK] with probability options.masked and a random ordinary token with
+/// probability options.random; otherwise it stays unchanged. The sum of the two probabilities must
+/// be at most 1.
 class MaskedPairs {
  public:
   /// Statistics of the text.
@@ -68,11 +69,12 @@ class MaskedPairs {
 
   /// Encodes the text. The tokenizer needs [PAD], [CLS], [SEP] and [MASK].
   ///
-  /// The training split is the first part of the text, and the validation split the rest. Ideally,
-  /// v = options.validation * n of the text's n tokens are for validation, and the validation split
-  /// starts at token c = n - v. It actually starts at the document boundary nearest to token c, if
-  /// it then has from v / 2 to 2 v tokens and is not the whole text. Otherwise it starts with the
-  /// segment that contains token c. If options.validation is 0, the validation split is empty.
+  /// The training split is the first part of the text, and the validation split is the rest. In a
+  /// text of n tokens, the validation split should have v = options.validation * n tokens and start
+  /// at token c = n - v. To keep documents whole, it starts at the document boundary nearest to
+  /// token c, if it then has from v / 2 to 2 v tokens and is not the whole text. Otherwise it
+  /// starts with the segment that contains token c. If options.validation is 0, the validation
+  /// split is empty.
   ///
   /// Throws Error if a special token is missing, if an option is out of range, or if a split has
   /// too few segments for examples of both kinds (B follows A, B does not follow A). Also throws
@@ -89,9 +91,9 @@ class MaskedPairs {
                            int64_t index = 0) const;
   /// Returns up to `batch` consecutive examples of a split, beginning with example `first`.
   /// Examples 0 to num_examples(split) - 1 form one pass through the split, with the same passages
-  /// and masks on every call. The pass skips documents of one segment. If one segment is left at
-  /// the end of a document, one more example has it as B and the segment before it as A.
-  /// Throws Error unless 0 <= first < num_examples(split) and batch >= 1.
+  /// and masks on every call. The pass skips documents of one segment. If a single segment is left
+  /// at the end of a document, an extra example uses this segment as B and the segment before it as
+  /// A. Throws Error unless 0 <= first < num_examples(split) and batch >= 1.
   MaskedBatch examples(Split split, int64_t first, int64_t batch) const;
   /// Returns the number of examples in one pass through a split (see examples()).
   int64_t num_examples(Split split) const { return std::ssize(of(split).examples); }
@@ -129,8 +131,8 @@ class MaskedPairs {
 
   MaskedPairsOptions options_;
   int64_t pad_, cls_, sep_, mask_;
-  std::vector<bool> is_special_;   // indexed by id
-  std::vector<int32_t> ordinary_;  // ids that are not special
+  std::vector<bool> is_special_;   // indexed by token id
+  std::vector<int32_t> ordinary_;  // ids of the tokens that are not special
   std::vector<int32_t> tokens_;
   std::vector<Segment> segments_;
   SplitData train_, validation_;

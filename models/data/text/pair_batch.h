@@ -46,10 +46,10 @@ class PairSource {
   struct TokenPair {
     std::vector<int64_t> source, target;  ///< without [START] and [END]
   };
-  /// Stores the ids of [PAD] in both vocabularies, and of [START] and [END] in the target
-  /// vocabulary. Throws Error if a tokenizer lacks one of them or has 2^31 tokens or more. Error
-  /// messages of this class begin with `name`, except the message about a missing token. `name` is
-  /// not copied and must outlive this object.
+  /// Stores the id of [PAD] of each tokenizer, and the ids of [START] and [END] of the target
+  /// tokenizer. Throws Error if a tokenizer lacks one of these tokens or has 2^31 tokens or more.
+  /// Error messages of this class begin with `name`, except the message about a missing token.
+  /// `name` is not copied and must outlive this object.
   PairSource(const char* name, const Tokenizer& source, const Tokenizer& target);
   /// Returns pair i of a split. Its random choices, if any, depend only on `key`.
   virtual TokenPair pair(Split split, int64_t i, RandomKey key) const = 0;

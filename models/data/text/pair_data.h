@@ -35,7 +35,7 @@ class PairData : public PairSource {
   };
 
   /// Encodes the pairs and chooses which to hold out. The source tokenizer needs [PAD]. The target
-  /// tokenizer needs [PAD], [START] and [END]. Throws Error if one of these is missing, if an
+  /// tokenizer needs [PAD], [START] and [END]. Throws Error if a special token is missing, if an
   /// option is out of range, or if no training pair is left. Also throws Error if a tokenizer
   /// rejects a text; the message then gives the index of the pair.
   PairData(const std::vector<TextPair>& pairs, const Tokenizer& source, const Tokenizer& target,
@@ -51,8 +51,9 @@ class PairData : public PairSource {
   /// Returns the number of pairs in a split.
   int64_t num_pairs(Split split) const override { return std::ssize(entries(split)); }
   int64_t longest_target() const override { return report_.longest_target; }
-  /// Returns the index of pair i of a split in the vector passed to the constructor. If two vectors
-  /// were passed, it is the index in the split's own vector. Throws Error if there is no pair i.
+  /// Returns the index that pair i of a split has in the vector passed to the constructor. If two
+  /// vectors were passed, the index refers to the vector of this split. Throws Error if there is no
+  /// pair i.
   int64_t original(Split split, int64_t i) const;
 
  private:

@@ -27,13 +27,13 @@ struct PairFile {
     int64_t lines = 0;  ///< number of skipped lines
     int64_t first = 0;  ///< line number, counted from 1, of the first skipped line
   };
-  std::map<std::string, Skipped> skipped;  ///< by reason, for example "an empty line"
+  std::map<std::string, Skipped> skipped;  ///< statistics by reason, such as "an empty line"
 };
 
 /// Returns the pairs in a text file with one pair per line: source, tab, target. Anything after a
 /// second tab is ignored (in Tatoeba's files, for example, the author). Lines end with LF or CR LF;
-/// the last may end with CR or nothing. A byte order mark is skipped. Leading and trailing spaces
-/// are kept.
+/// the last line may end with CR or have no line break. A byte order mark is skipped. Leading and
+/// trailing spaces are kept.
 ///
 /// A line is bad if it has no tab, if its source or target is empty or blank, or if it is not
 /// UTF-8. Throws Error if the file cannot be read. Also throws Error, naming the file and the line,

@@ -34,8 +34,8 @@ void for_equal_pieces(int64_t begin, int64_t n, int64_t most, Use&& use) {
   for (int64_t i = 0; i < pieces; ++i) use(begin + n * i / pieces, begin + n * (i + 1) / pieces);
 }
 
-/// Returns tokenizer.encode(text). If this throws Error, the message is prefixed with the values
-/// `where`, for example a file and a line.
+/// Returns tokenizer.encode(text). If the tokenizer throws Error, puts the values `where`, for
+/// example a file and a line, before the message.
 template <class... Where>
 std::vector<int64_t> encode(const Tokenizer& tokenizer, const std::string& text,
                             const Where&... where) {

@@ -13,7 +13,7 @@ namespace gradus::models {
 /// int64.
 struct TextBatch {
   Tensor ids;      ///< (B, T): [START] text [END], then [PAD]
-  Tensor lengths;  ///< (B): length of each text without [PAD]; if undefined, all have length T
+  Tensor lengths;  ///< (B): number of tokens per text, without [PAD]; if undefined, T per text
 };
 
 /// Returns the texts as a batch of token ids. Throws Error if there is no text or if the tokenizer

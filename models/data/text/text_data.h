@@ -8,8 +8,8 @@
 
 namespace gradus::models {
 
-/// A batch of B windows of a text. A window has T consecutive tokens and, as targets, the token
-/// that follows each. T is the `context` passed to TextData, or less in the window that
+/// A batch of B windows of a text. A window has T consecutive tokens; the target of each token is
+/// the token after it. T is the `context` passed to TextData, or less in the window that
 /// TextData::after_windows() returns.
 struct TokenBatch {
   Tensor inputs;   ///< (B, T) int64
@@ -44,8 +44,8 @@ class TextData {
   TokenBatch random_batch(Split split, int64_t batch, uint64_t seed, int64_t step,
                           int64_t index = 0) const;
   /// Returns up to `batch` consecutive windows of T = context tokens, beginning with window
-  /// `first`. Window i starts at token i * T of the split. There are fewer than `batch` only at the
-  /// end of the split. Throws Error unless 0 <= first < num_windows(split) and batch >= 1.
+  /// `first`. Window i starts at token i * T of the split. Returns fewer than `batch` windows only
+  /// at the end of the split. Throws Error unless 0 <= first < num_windows(split) and batch >= 1.
   TokenBatch windows(Split split, int64_t first, int64_t batch) const;
   /// Returns the number of windows of `context` tokens into which windows() divides a split.
   int64_t num_windows(Split split) const;

@@ -28,13 +28,13 @@ struct TokenFileOptions {
 ///   bytes per token, 2 or 4, as uint32, and four NUL bytes
 ///   number of tokens, and vocabulary size, as uint64
 ///   checksum of the tokens in 16 hexadecimal digits
-///   source (see source()) in 16 hexadecimal digits, or 16 NUL bytes if it is unknown
+///   source, which identifies text and tokenizer: 16 hexadecimal digits, or 16 NUL bytes if unknown
 ///
 /// Opening a file reads the header and checks the file's length; verify() reads everything. If the
 /// file is truncated while open, the next read() throws Error. If it is truncated during read(),
-/// the program ends with SIGBUS, as for any mapped file. write() cannot cause this: it replaces the
-/// file atomically, and open TokenFiles keep the old file. Copies are cheap, and threads may share
-/// one object.
+/// the program ends with SIGBUS, as for any mapped file. write() never truncates a file: it
+/// replaces the file atomically, and open TokenFiles keep the old file. Copies are cheap, and
+/// threads may share one object.
 class TokenFile {
  public:
   /// Opens a file. Throws Error, naming the file, if it cannot be read. Also throws Error, with the
@@ -43,7 +43,7 @@ class TokenFile {
   explicit TokenFile(const std::string& path);
 
   int64_t size() const { return count_; }             ///< number of tokens
-  int64_t vocab_size() const { return vocab_size_; }  ///< all tokens are below this
+  int64_t vocab_size() const { return vocab_size_; }  ///< all token ids are below this number
   /// Returns the path with which the file was opened.
   const std::string& path() const;
   /// Returns the checksum stored in the file. Only verify() compares it with the tokens.
@@ -72,21 +72,22 @@ class TokenFile {
   ///
   /// The result is the same as if the whole text were encoded at once. Each piece but the last ends
   /// before a space, tab or line break that is followed by a character other than white space, at a
-  /// position where tokenizer.may_cut() returns true. A text without such positions is one piece:
-  /// with a HuggingFaceBPE, for example, Chinese text in which punctuation ends every line.
+  /// position where tokenizer.may_cut() returns true. A text without such positions is one piece.
+  /// For example, HuggingFaceBPE allows a cut only at white space between two letters, so Chinese
+  /// text with punctuation at the end of every line is one piece.
   static Written write(const std::string& path, const std::string& text_path,
                        const Tokenizer& tokenizer, const TokenFileOptions& options = {});
   /// Writes the given tokens to the file `path`, atomically. `source` identifies the text and the
-  /// tokenizer that they are from; see source(). Throws Error if the file cannot be written, if a
-  /// token is outside [0, vocab_size), or if vocab_size is outside [1, 2^32]. Also throws Error if
-  /// `source` is neither empty nor 16 lower-case hexadecimal digits.
+  /// tokenizer that produced the tokens. Throws Error if the file cannot be written, if a token is
+  /// outside [0, vocab_size), or if vocab_size is outside [1, 2^32]. Also throws Error if `source`
+  /// is neither empty nor 16 lower-case hexadecimal digits.
   static void write(const std::string& path, const std::vector<int64_t>& tokens, int64_t vocab_size,
                     const std::string& source = "");
-  /// Returns the tokens of a text file, encoded as by write() into a temporary file that is
-  /// unlinked at once. The system frees the file's space when the last copy of the TokenFile is
-  /// destroyed or the program ends, even in a crash. path() returns the name under which the file
-  /// was created. Throws the errors of write(). Also throws Error if there is no folder for
-  /// temporary files.
+  /// Encodes a text file as write() does, but into a temporary file, and returns the open file. The
+  /// temporary file is unlinked at once: the system frees its space when the last copy of the
+  /// TokenFile is destroyed or the program ends, even in a crash. path() returns the name under
+  /// which the file was created. Throws the errors of write(). Also throws Error if there is no
+  /// folder for temporary files.
   static TokenFile temporary(const std::string& text_path, const Tokenizer& tokenizer,
                              const TokenFileOptions& options = {});
 

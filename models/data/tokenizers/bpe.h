@@ -29,7 +29,7 @@ extern const char* const llama3_pattern;
 extern const char* const qwen2_pattern;
 
 /// Returns all 256 bytes in the order of their ids in GPT-2's vocabulary: first the bytes that are
-/// printable characters in Latin-1 (! to ~, 0xa1 to 0xac, 0xae to 0xff), then the others.
+/// printable characters in Latin-1 (! to ~, 0xa1 to 0xac, 0xae to 0xff), then all other bytes.
 const std::array<uint8_t, 256>& bytes_in_order();
 
 /// Returns bytes in the spelling of GPT-2's files, with one Unicode character per byte. A byte that
@@ -48,13 +48,14 @@ inline uint64_t pair_key(int32_t left, int32_t right) {
 /// Applies the merge rules of a BPE tokenizer to one word at a time. Reuses its buffers.
 class BPEMerger {
  public:
-  /// Uses the rules `merges`, the most important first. `ranks` maps the pair_key() of each rule's
-  /// left and right token to the rule's index in `merges`. Both must outlive this object.
+  /// Uses the merge rules `merges`, in order of decreasing priority. `ranks` maps the pair_key() of
+  /// each rule's left and right token to the rule's index in `merges`. `merges` and `ranks` must
+  /// outlive this object.
   ///
-  /// append() merges all pairs that match a rule before it chooses the next, as BPETokenizer does.
-  /// If `one_by_one` is true, append() merges one pair at a time, as Hugging Face does: the
-  /// leftmost pair of the most important rule that matches. The results can differ only if a rule's
-  /// merge creates a pair that a more important rule merges.
+  /// If `one_by_one` is false, append() merges all pairs that match a rule before it chooses the
+  /// next rule, as BPETokenizer does. If `one_by_one` is true, append() merges one pair at a time,
+  /// as Hugging Face does: the leftmost pair of the matching rule with the highest priority. The
+  /// two results can differ only if a merge creates a pair that a rule of higher priority merges.
   BPEMerger(const std::vector<BPEMerge>& merges, const std::unordered_map<uint64_t, int32_t>& ranks,
             bool one_by_one = false)
       : merges_(merges), ranks_(ranks), one_by_one_(one_by_one) {}

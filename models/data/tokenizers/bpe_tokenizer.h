@@ -22,7 +22,7 @@ struct BPEMerge {
 }  // namespace internal
 
 struct BPEOptions {
-  int64_t vocab_size = 4096;  ///< maximum vocabulary size, with special tokens and 256 bytes
+  int64_t vocab_size = 4096;  ///< maximum number of tokens, including special tokens and 256 bytes
   /// Special tokens, for example {"<|endoftext|>"}. Their ids are 0, 1, 2, ... in this order.
   std::vector<std::string> special = {};
   int64_t min_count = 2;  ///< how often a pair must occur to be merged, at least 1
@@ -31,8 +31,8 @@ struct BPEOptions {
 /// Byte-level byte pair encoding as in GPT-2: Sennrich, Haddow, Birch 2016, arXiv 1508.07909;
 /// Radford et al. 2019, "Language Models are Unsupervised Multitask Learners".
 ///
-/// GPT-2's rule splits a text into words. Each word is the longest match of the first alternative
-/// in this list that matches at the word's start:
+/// GPT-2's rule splits a text into words. At the start of each word, the first of these
+/// alternatives that matches determines the word, with as many characters as possible:
 /// - one of 's 't 're 've 'm 'll 'd
 /// - an optional U+0020, then letters
 /// - an optional U+0020, then digits

@@ -17,17 +17,17 @@ struct BPEForm;
 }
 
 /// A byte pair encoding of Llama's family, read from a tokenizer.json. It has one of two forms:
-/// - Byte-level. The pattern of Llama 3, Qwen 2 or GPT-2 splits a text into words. For SmolLM2,
-///   this is GPT-2's pattern with each digit as a separate word. The text may first be normalised
-///   to NFC. If ignore_merges is set, a word that is in the vocabulary is one token.
+/// - Byte-level. The pattern of Llama 3, Qwen 2 or GPT-2 splits a text into words. SmolLM2 uses
+///   GPT-2's pattern, but each digit is a separate word. The text may first be normalised to NFC.
+///   If ignore_merges is set, a word that is in the vocabulary is one token.
 /// - Character-level, as in SentencePiece (Kudo, Richardson 2018, arXiv 1808.06226), for Llama 2
 ///   and Mistral. A space becomes "▁", and a text is not split into words. A character outside the
 ///   vocabulary becomes one token per byte (<0x00> to <0xFF>). The tokenizer.json determines
 ///   whether encode() puts a "▁" before a text (always, never, or only if the text does not begin
 ///   with a space), and whether decode() drops a space at the beginning.
 ///
-/// Adjacent tokens are merged one pair at a time: the first merge rule that matches any pair merges
-/// the leftmost pair that it matches. This repeats until no rule matches.
+/// Adjacent tokens are merged one pair at a time: of all merge rules that match a pair, the first
+/// rule merges its leftmost pair. This repeats until no rule matches.
 ///
 /// encode() also recognises the names of added tokens that are not special. It throws Error on a
 /// text of 2^29 bytes or more. to_json() returns the JSON of the tokenizer.json that was read.
@@ -45,8 +45,8 @@ class HuggingFaceBPE : public Tokenizer {
   /// Returns whether the text may be cut before text[at] without changing its tokens. Returns true
   /// only at a space, tab or line break between two letters, because every pattern ends a word
   /// after a letter that white space follows. Returns false for a character-level encoding, which
-  /// does not split a text into words, and if the name of an added token that is not special
-  /// contains a space, tab or line break.
+  /// does not split a text into words. Also returns false if the name of an added token that is not
+  /// special contains a space, tab or line break.
   bool may_cut(std::string_view text, size_t at) const override;
   std::vector<int64_t> begin_ids() const override { return begin_ids_; }
   std::string decode(const std::vector<int64_t>& ids) const override;
@@ -56,8 +56,8 @@ class HuggingFaceBPE : public Tokenizer {
   const std::vector<std::string>& tokens() const { return tokens_; }
   /// Returns the id of the added token with this name, special or not, or -1 if there is none.
   int64_t added(const std::string& name) const;
-  /// Returns whether the encoding is character-level, so that "▁" stands for a space, but encode()
-  /// never puts a "▁" before a text. Returns false for a byte-level encoding.
+  /// Returns true for a character-level encoding, in which "▁" stands for a space, if encode()
+  /// never puts a "▁" before a text. Otherwise returns false.
   bool adds_no_space() const;
 
  private:

@@ -45,15 +45,15 @@ class Tokenizer {
   /// Writes to_json() to a file, atomically. Throws Error if the file cannot be written.
   void save(const std::string& path) const;
 
-  /// Returns the id of the special token with this name. Throws Error, listing the special tokens,
-  /// if there is none.
+  /// Returns the id of the special token with this name. If no special token has this name, throws
+  /// Error, listing the special tokens.
   int64_t special(const std::string& name) const;
   /// Returns whether there is a special token of this name.
   bool has_special(const std::string& name) const;
   /// Returns whether `id` is the id of a special token.
   bool is_special(int64_t id) const;
-  /// Returns the names of the special tokens, in the order of the options or the file from which
-  /// the tokenizer was constructed.
+  /// Returns the names of the special tokens, in the order in which they were passed to the
+  /// constructor or stored in the file.
   const std::vector<std::string>& special_tokens() const { return special_names_; }
   /// Returns how many of the ids are [UNK]; 0 if the tokenizer has no [UNK].
   int64_t count_unknown(const std::vector<int64_t>& ids) const;
@@ -82,9 +82,9 @@ class Tokenizer {
 /// Returns the tokenizer in a file or a model folder. Throws Error, naming the file and the
 /// problem, if it cannot be read.
 /// - A file must be one that Tokenizer::save() wrote, or a tokenizer.json of Hugging Face's
-///   tokenizers library. The latter may contain GPT-2's byte-level BPE, a BPE of Llama's family
-///   (see HuggingFaceBPE), or BERT's WordPiece. Its added tokens that are special become special
-///   tokens.
+///   tokenizers library. A tokenizer.json may contain GPT-2's byte-level BPE, a BPE of Llama's
+///   family (see HuggingFaceBPE), or BERT's WordPiece. Added tokens that the tokenizer.json marks
+///   as special become special tokens.
 /// - A folder must contain tokenizer.json, or the files of Hugging Face's transformers library:
 ///   vocab.txt, or vocab.json and merges.txt. It may also contain tokenizer_config.json.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);

@@ -52,15 +52,15 @@ inline constexpr std::pair<const char*, const char*> bert_roles[] = {{"pad_token
                                                                      {"sep_token", "[SEP]"},
                                                                      {"mask_token", "[MASK]"}};
 
-// These functions read `root`, the content of a tokenizer.json of Hugging Face. All except
+// The hf_ functions below read `root`, the content of a tokenizer.json of Hugging Face. All except
 // hf_is_gpt2 throw Error on unsupported settings.
 
 /// Returns the kind of the tokenizer: "bpe" or "wordpiece". (Hugging Face's files spell these kinds
 /// "BPE" and "WordPiece".)
 std::string hf_type(const nlohmann::json& root);
-/// Returns whether the class for this BPE is BPETokenizer rather than HuggingFaceBPE. Files whose
-/// pre_tokenizer is a Sequence or a Metaspace need HuggingFaceBPE, and so do files that have no
-/// pre_tokenizer but set byte_fallback. All others need BPETokenizer, which throws Error unless the
+/// Returns true if BPETokenizer must load this BPE, and false if HuggingFaceBPE must. A file needs
+/// HuggingFaceBPE if its pre_tokenizer is a Sequence or a Metaspace, or if it has no pre_tokenizer
+/// but sets byte_fallback. Every other file needs BPETokenizer, which throws Error unless the
 /// pre_tokenizer is GPT-2's, ByteLevel.
 bool hf_is_gpt2(const nlohmann::json& root);
 /// Returns all tokens of the tokenizer, including added tokens, in the order of their ids.

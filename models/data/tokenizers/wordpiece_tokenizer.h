@@ -40,9 +40,9 @@ struct WordPieceOptions {
 /// accents that encode removed.
 class WordPieceTokenizer : public Tokenizer {
  public:
-  /// Constructs a tokenizer whose vocabulary is `pieces`, in the order of their ids. Throws Error
-  /// if there are none, if a piece is empty, repeated or not UTF-8, or if options.special contains
-  /// a piece twice.
+  /// Constructs a tokenizer with the vocabulary `pieces`; piece i has the id i. Throws Error if
+  /// there are no pieces, if a piece is empty, repeated or not UTF-8, or if options.special
+  /// contains a piece twice.
   explicit WordPieceTokenizer(std::vector<std::string> pieces,
                               const WordPieceOptions& options = {});
   explicit WordPieceTokenizer(const internal::TokenizerFile& file);

@@ -18,8 +18,8 @@
 //
 //   gpt2     Byte-level BPE with the word patterns of GPT-2, Llama 3, Qwen 2 or SmolLM2.
 //   llama    SentencePiece's BPE, as in Llama 2.
-//   rwkv     Characters. llama.cpp always chooses the longest token that matches the text. This is
-//            a single character unless the text contains the name of a special or unused token.
+//   rwkv     Characters. llama.cpp always chooses the longest token that matches the text: a
+//            single character, unless the text contains the name of a special or unused token.
 
 #include <memory>
 #include <string>
@@ -53,13 +53,12 @@ struct GgufModel {
 /// may be null. If the model's vocabulary is larger than the tokenizer's, adds unused tokens.
 ///
 /// If `text` is not null, also writes its chat template, its first "bos_token_id" and its first
-/// "eos_token_id". If one of these ids is missing or outside the vocabulary, writes the tokenizer's
-/// own token instead, if any. If the tokenizer puts a token before every text, always writes this
-/// token as bos_token_id. The other members and ids of `text` are not written, because GGUF has no
-/// entries for them.
+/// "eos_token_id". Its other members and ids are not written. If one of the two ids is missing or
+/// outside the vocabulary, writes the tokenizer's own id instead, if any. If the tokenizer puts a
+/// token before every text, bos_token_id is always the id of this token.
 ///
 /// Throws Error, which names the problem, and leaves an existing file unchanged in these cases:
-/// - The top of this header does not list the model's options or the tokenizer.
+/// - The model's options, or the tokenizer, are not listed at the top of this header.
 /// - The attention window is shorter than the context.
 /// - The model uses one of the options logit_cap, bigram, token_shift, value_shortcut and
 ///   embedding_shortcut of GPTConfig.

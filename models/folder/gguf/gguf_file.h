@@ -20,7 +20,7 @@ struct GgufFile {
   /// in arrays, and does not check that they fit. It adds the entries gradus.format and
   /// gradus.checksum, which read_gguf() leaves out.
   nlohmann::ordered_json metadata = nlohmann::ordered_json::object();
-  NamedTensors tensors;  ///< float32, float64, bfloat16 or int8; only float32 from read_gguf()
+  NamedTensors tensors;  ///< in float32, float64, bfloat16 or int8; read_gguf() returns float32
 };
 
 /// Reads a file of version 2 or 3 with tensors of type f32, f16, bf16 or q8_0. f32 tensors use a

@@ -13,14 +13,14 @@ namespace gradus::models::internal {
 /// Llama 2's does.
 bool has_pieces(const HuggingFaceBPE& tokenizer);
 
-/// Adds the entries "tokenizer.ggml.*", which describe the tokenizer, to the metadata. `vocab` is
-/// the model's number of tokens. It must be at least the tokenizer's. The tokenizer must put at
+/// Adds the entries "tokenizer.ggml.*", which describe the tokenizer, to the metadata. `vocab`, the
+/// number of tokens of the model, must be at least that of the tokenizer. The tokenizer must put at
 /// most one token before every text.
 ///
 /// The entry "scores" has one number per token. llama.cpp repeatedly merges the two neighbouring
 /// tokens whose concatenation is the token with the highest score. The score of a normal token is
-/// therefore minus the index of the first of the tokenizer's merges that produces it. If no merge
-/// produces it, the score is minus the number of merges. The score of all other tokens is 0.
+/// therefore -i, where i is the index of the first merge that produces the token. If no merge
+/// produces the token, its score is minus the number of merges. All other tokens have the score 0.
 ///
 /// Throws Error if llama.cpp would merge two tokens that the tokenizer does not merge, if merges
 /// that make the same token are not consecutive, or if the tokenizer puts a space before some texts

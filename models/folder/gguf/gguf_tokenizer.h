@@ -32,16 +32,16 @@ struct Vocabulary {
   std::vector<std::string> of_type(TokenType type) const;
 };
 
-/// Returns the vocabulary in the metadata, for a model of `vocab` tokens. Leaves out unused tokens
-/// at the end, and leaves `pre` and `merges` empty. If the metadata have no token types, all tokens
-/// are normal. Throws Error, naming the key, if the metadata are invalid, if they have more or
-/// fewer than `vocab` tokens (counting unused ones), or if a token's type is not in `allowed`.
+/// Returns the vocabulary in the metadata, without unused tokens at the end and with `pre` and
+/// `merges` empty. If the metadata have no token types, all tokens are normal. Throws Error, naming
+/// the key, if the metadata are invalid, if a token's type is not in `allowed`, or if the number of
+/// tokens, counting unused ones, is not `vocab`, the model's number of tokens.
 Vocabulary read_vocabulary(const nlohmann::ordered_json& metadata, int64_t vocab,
                            std::initializer_list<int> allowed);
 
-/// Returns the name of the token that precedes every text, or null if no token does. If the
-/// metadata do not say whether a token precedes every text, `by_default` decides. Throws Error if
-/// there should be such a token but the metadata have no valid id for it.
+/// Returns the token that the tokenizer puts before every text, as a JSON string, or null if there
+/// is none. The metadata entry add_bos_token says whether there is one; if the entry is missing,
+/// `by_default` decides. Throws Error if there is one but bos_token_id is not a valid id.
 nlohmann::json first_token(const nlohmann::ordered_json& metadata, const Vocabulary& vocabulary,
                            bool by_default);
 

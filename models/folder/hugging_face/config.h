@@ -17,7 +17,7 @@ void read_fields(const HuggingFaceConfig& config, const std::string& kind, const
 /// naming the file, on an invalid entry.
 std::vector<std::string> class_names_in(const HuggingFaceConfig& config);
 
-/// Returns the values of a configuration. For a model of Llama's family, changes two things:
+/// Returns the values of a configuration, with two changes for a model of Llama's family:
 /// - The entries of the objects rope_scaling and rope_parameters move to the top level. rope_theta
 ///   keeps its name; the other entries get the names "rope_scaling.factor" and so on. If rope_type
 ///   is "default", the entries other than rope_theta are dropped.
@@ -32,8 +32,8 @@ nlohmann::json flat_values(const HuggingFaceModel& model, const HuggingFaceConfi
 /// max_window_layers. Does nothing for models of other families.
 void nest_values(const HuggingFaceModel& model, nlohmann::ordered_json& config);
 
-/// Returns a count from a configuration, or `by_default` if the key is missing or null. Throws
-/// Error, naming the file, unless the count is a whole number from 1 to 1,000,000.
+/// Returns the count under `key` in a configuration, or `by_default` if the key is missing or null.
+/// Throws Error, naming the file, unless the count is a whole number from 1 to 1,000,000.
 size_t count_in(const HuggingFaceConfig& config, const char* key, size_t by_default);
 /// Returns the value of the integer field called `name`.
 int64_t number_of(const Fields& fields, const char* name);

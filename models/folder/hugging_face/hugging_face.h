@@ -62,9 +62,9 @@ void save_hugging_face_files(const std::string& dir, const std::string& kind, co
 ///   together with learned positions, value_shortcut or mean pooling.
 /// - The model has low-rank updates; call nn::merge_lora() first.
 /// - The number of class names is wrong, or there is an ImageInfo but the model is not a ViT.
-/// - The folder already contains a file that would be read instead of one to be written:
-///   tokenizer.json instead of vocab.json or vocab.txt; vocab.json and merges.txt instead of
-///   vocab.txt; or chat_template.jinja, with another template, instead of the TextInfo's.
+/// - A file in the folder would take precedence over one to be written: tokenizer.json over
+///   vocab.json or vocab.txt; vocab.json and merges.txt over vocab.txt; or a chat_template.jinja
+///   with another template over the TextInfo's template.
 ///
 /// Also throws Error if a file cannot be written; the folder is then incomplete.
 template <class M>

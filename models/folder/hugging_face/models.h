@@ -17,7 +17,7 @@ namespace gradus::models::internal {
 struct HuggingFaceKey {
   const char* key;
   const char* field;
-  /// Hugging Face's default, used if the key is missing or null (but see null_is_zero).
+  /// Hugging Face's default, used if the key is missing, or is null and null_is_zero is false.
   const char* initial;
   const char* alias = nullptr;         ///< another name of the key, which is also read
   std::vector<const char*> also = {};  ///< other keys to write with the same value; they are not
@@ -27,18 +27,20 @@ struct HuggingFaceKey {
   bool null_is_zero = false;
 };
 
-/// The names of a layer in our models and in Hugging Face's. Its parameters are called NAME.weight
-/// and NAME.bias, or NAME if the layer is a single parameter. A * in a name stands for a number.
+/// The names of a layer in our models and in Hugging Face's. The layer's parameters are called
+/// NAME.weight and NAME.bias, or NAME if the layer is a single parameter. A * in a name stands for
+/// a number.
 struct HuggingFaceLayer {
   enum Kind {
     linear,
     conv1d,  ///< a linear layer whose weight Hugging Face stores as (in, out)
     head,    ///< a layer or bias above the encoder; a file may lack it, see HeadsInFile (weights.h)
-    /// Queries, keys and values in one layer of ours, or a norm of queries or keys. In our layers,
-    /// features 2i and 2i + 1 of a query or key rotate together. In Hugging Face's files, features
-    /// i and i + D/2 do, where D is the size of a head. The features of values are not reordered.
+    /// Our layer that computes queries, keys and values, or the norm of queries or keys. In our
+    /// layers, features 2i and 2i + 1 of a query or key rotate together. In Hugging Face's files,
+    /// features i and i + D/2 rotate together, where D is the size of a head. The features of
+    /// values are not reordered.
     rotary,
-    heads,  ///< queries, keys and values in one layer of ours; no features are reordered
+    heads,  ///< our layer that computes queries, keys and values; no features are reordered
   };
   const char* layer;                   ///< our name
   std::vector<const char*> hf_layers;  ///< Hugging Face's names; if there are several, our layer is
@@ -60,9 +62,9 @@ struct HuggingFaceModel {
   std::vector<std::pair<const char*, const char*>> fixed;
   std::vector<HuggingFaceLayer> layers;
   std::vector<HuggingFaceLayer> unprefixed;  ///< layers whose names never begin with `prefix`
-  /// Pairs of tied tensors, by their names without `prefix`. The first of a pair is a duplicate of
-  /// the second and is not written. Exception: if our model's head is not tied, "lm_head.weight"
-  /// is a tensor of its own.
+  /// Pairs of tied tensors, by their names without `prefix`. The first tensor of a pair duplicates
+  /// the second and is not written. Exception: if our model's head is not tied, "lm_head.weight" is
+  /// written as a separate tensor.
   std::vector<std::pair<const char*, const char*>> tied;
   std::vector<const char*> ignored;  ///< names of tensors that loading does not read
   /// Names of tensors that our model cannot use. Loading a file that contains one throws Error.
@@ -75,8 +77,8 @@ struct HuggingFaceModel {
   bool is_llama = false;
 };
 
-/// Number of query heads, number of key/value heads, and size of a head. They determine how joined
-/// queries, keys and values are divided.
+/// Number of query heads, number of key/value heads, and size of a head. These sizes determine how
+/// the rows of a layer are divided into queries, keys and values.
 struct HeadLayout {
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
 };

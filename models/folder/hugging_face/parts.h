@@ -22,9 +22,9 @@ struct Part {
 std::vector<Part> parts_of(const HuggingFaceParameter& parameter, int64_t rows,
                            const HeadLayout& layout);
 
-/// Returns x with the rows (or elements) of each head in another order: ours if to_ours is true,
-/// otherwise Hugging Face's. If the features a_i and b_i of a head rotate together, our order is
-/// a_0 b_0 a_1 b_1 and so on. Hugging Face's is first all a_i, then all b_i.
+/// Returns x with the rows (if x is a vector, the elements) of each head in another order: ours if
+/// to_ours is true, otherwise Hugging Face's. If the features a_i and b_i of a head rotate
+/// together, our order is a_0 b_0 a_1 b_1 and so on. Hugging Face's is first all a_i, then all b_i.
 Tensor reordered(const Tensor& x, int64_t head_dim, bool to_ours);
 
 }  // namespace gradus::models::internal

@@ -33,9 +33,9 @@ struct HeadsInFile {
                                            ///< `required`
   std::vector<std::string> required = {};  ///< our names of heads that the file must always have
 };
-/// Loads weights as load_hugging_face_weights() does, from a file whose tensors have the names that
+/// Loads weights as load_hugging_face_weights() does, from a file with the tensor names that
 /// `names` describes, for example a GGUF file. `heads` says which layers above the encoder, such as
-/// a classifier, the file may lack; by default, none.
+/// a classifier, the file may lack. By default, the file must contain all layers.
 NamedTensors load_renamed(const HuggingFaceModel& names, const HeadLayout& layout,
                           HuggingFaceFile file, nn::Module& model, const HeadsInFile& heads = {});
 
