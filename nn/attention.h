@@ -17,13 +17,12 @@ struct MultiHeadAttentionOptions {
   int64_t rotary = 0;     ///< if > 0: use rotary positions, for at most this many tokens; requires
                           ///< an even key_dim
   RotaryOptions frequencies = {};  ///< frequencies of the rotary positions
-  /// A table of rotary positions, (rotary, key_dim), to share with another layer: pass the member
-  /// `positions` of that layer. `frequencies` is then ignored. If `positions` is undefined, the
-  /// layer computes its own table.
+  /// The member `positions` of another layer, (rotary, key_dim), to share its table of rotary
+  /// positions. `frequencies` is then ignored. If undefined, the layer computes its own table.
   ///
-  /// To convert layers that share a table to float64, call to() once, on a module that contains all
-  /// of them. Only the layer that computed the table recomputes it in float64. to() of any other of
-  /// these layers merely converts the float32 values.
+  /// To convert layers that share a table to float64, call to() on a module that contains all of
+  /// them. If it is called only on a layer that did not compute the table, to() does not recompute
+  /// the table but merely converts its float32 values.
   Tensor positions = {};
   bool causal = false;    ///< tokens attend only to themselves and earlier tokens
   bool bias = true;       ///< add biases in both linear layers, qkv and proj

@@ -58,7 +58,7 @@ struct RecurrentLayersOf : RecurrentLayers {
   RecurrentLayersOf(int64_t input_, int64_t hidden_, const RNNOptions& options = {})
       : RecurrentLayers(kind, input_, hidden_, options) {}
 };
-/// The simple recurrent network, with tanh or relu; see rnn_cell(). Elman 1990, "Finding Structure
+/// The Elman network with tanh or, by option, relu; see rnn_cell(). Elman 1990, "Finding Structure
 /// in Time".
 using RNN = RecurrentLayersOf<Recurrence::rnn_tanh>;
 /// Long short-term memory with a forget gate; see lstm_cell(). Hochreiter & Schmidhuber 1997.

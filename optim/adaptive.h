@@ -44,8 +44,8 @@ class Adagrad : public ElementwiseOptimizer {
 
 struct LionOptions {
   double lr = 1e-4;                  ///< learning rate; usually a tenth to a third of AdamW's
-  double beta1 = 0.9, beta2 = 0.99;  ///< beta1: weight of the running mean of the gradient in the
-                                     ///< update; beta2: decay of this mean
+  double beta1 = 0.9, beta2 = 0.99;  ///< beta1: weight of the running mean m in the update;
+                                     ///< beta2: decay of m
   double weight_decay = 0;           ///< each step scales the parameter by 1 - lr * weight_decay
 };
 /// Lion updates a parameter p with gradient g and running mean m of g:

@@ -127,9 +127,9 @@ inline void amx_window_gemm(bool add, int64_t m, int64_t cols, int64_t k, const 
 }  // namespace detail
 
 /// Computes C (m, cols) = A B, or C += A B if `add`. Element (r, p) of A is a[rows[r] + places[p]].
-/// B is the first `cols` columns of a panel of k rows and panel_cols columns. Only whole vectors of
-/// C are written, so each row of C must have space for `cols` rounded up to whole vectors. If E is
-/// a Pair, k counts Pairs: an element of A or B holds two neighbours along the summed axis.
+/// B is the first `cols` columns of `panel`, which has k rows of panel_cols<E> columns. Writes
+/// whole vectors of C: each row needs space for `cols` rounded up to whole vectors. If E is Pair,
+/// an element of A or B holds two neighbours along the summed axis, and k counts Pairs.
 template <class E>
 void window_gemm(bool add, int64_t m, int64_t cols, int64_t k, const E* a, const int64_t* rows,
                  const int64_t* places, const E* panel, detail::Sum<E>* c, int64_t ldc) {

@@ -311,8 +311,8 @@ inline double cos(double x) { return std::cos(x); }
 /// where u = sqrt(2 / pi) (x + 0.044715 x^3).
 [[gnu::always_inline]] inline ValueAndSlope<float> gelu_tanh_with_slope(float x) {
   using namespace detail;
-  // For x > 9.9, sigmoid(2u) rounds to 1. At x = -10.05, s = sigmoid(2u) is denormal. Denormals
-  // count as zero (see the top of this file), so the value and the slope are 0.
+  // For x > 9.9, s = sigmoid(2u) rounds to 1. For x <= -10.05, s is denormal or 0. Denormals count
+  // as zero (see the top of this file), so the value and the slope are 0.
   const float low = select(x < -10.05f, -10.05f, x);
   const float c = select(low > 9.9f, 9.9f, low);
   const float z = c * c;

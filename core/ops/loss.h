@@ -1,7 +1,7 @@
 #pragma once
-// Loss functions. Reduction::mean has the same divisor as in PyTorch. Weights cannot require grad.
-// Unless stated otherwise, the two inputs must have the same shape and dtype; they do not
-// broadcast.
+// Loss functions. Reduction::mean divides by the same number as in PyTorch. Weights cannot require
+// grad. Unless stated otherwise, the input and the target of a loss must have the same shape and
+// dtype; they do not broadcast.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -13,18 +13,21 @@ enum class Reduction { mean, sum, none };
 struct CrossEntropyOptions {
   Reduction reduction = Reduction::mean;  ///< how the losses are reduced
   int64_t ignore_index = -100;            ///< class indices with this value are ignored
-  /// The smoothing eps: each target probability t is replaced by (1 - eps) t + eps/C for C classes.
-  /// For class indices, t is 1 for the target class and 0 for the others.
+  /// The smoothing eps, from 0 to 1: each target probability t is replaced by (1 - eps) t + eps/C,
+  /// where C is the number of classes. If targets are class indices, t is 1 for the target class
+  /// and 0 for all other classes.
   double label_smoothing = 0;
   Tensor class_weights = {};  ///< a factor per class, (C); 1 if undefined
 };
-/// Returns -sum_c t_c log softmax(logits)_c over the C classes c, with targets t; by default, the
-/// mean over all examples. `logits` is (..., C). `targets` contains class indices, int64 (...), or
-/// probabilities of the logits' shape and dtype. With class weights, each term of the sum is
-/// multiplied by the weight of its class. For class indices, Reduction::mean divides by the total
-/// class weight of the targets that are not ignored, and is NaN if that total is 0. For
-/// probabilities, it divides by the number of examples. Throws Error if a class index is neither in
-/// [0, C) nor ignore_index.
+/// Returns the cross entropy of each example, by default the mean over all examples:
+///   -sum_c t_c log softmax(logits)_c
+/// for the C classes c. `logits` is (..., C). `targets` contains class indices, int64 (...), or the
+/// probabilities t, of the logits' shape and dtype. For a class index, t_c is 1 for this class and
+/// 0 for all other classes. With class weights, each term of the sum is multiplied by the weight of
+/// its class. For class indices, Reduction::mean divides by the sum of the target classes' weights,
+/// without ignored targets. If this sum is 0, the mean is NaN. For probabilities, Reduction::mean
+/// divides by the number of examples. Throws Error if a class index is neither in [0, C) nor
+/// ignore_index.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
                      const CrossEntropyOptions& options = {});
 struct NLLLossOptions {
@@ -34,9 +37,9 @@ struct NLLLossOptions {
 };
 /// Returns -log_probs[t] for each target class t, multiplied by the weight of the class; by
 /// default, the mean over all targets. `log_probs` (..., C) is a result of log_softmax, and
-/// `targets` (...) contains int64 class indices. Reduction::mean divides by the total class weight
-/// of the targets that are not ignored, and is NaN if all targets are ignored or have weight 0.
-/// Throws Error if a target is neither in [0, C) nor ignore_index. cross_entropy computes
+/// `targets` (...) contains int64 class indices. Reduction::mean divides by the sum of the target
+/// classes' weights, without ignored targets. The mean is NaN if all targets are ignored or have
+/// weight 0. Throws Error if a target is neither in [0, C) nor ignore_index. cross_entropy computes
 /// log_softmax and this loss in one op.
 Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NLLLossOptions& options = {});
 struct KLDivOptions {
@@ -67,7 +70,7 @@ Tensor hinge_loss(const Tensor& scores, const Tensor& targets, const LossOptions
 
 struct SmoothL1LossOptions {
   Reduction reduction = Reduction::mean;  ///< how the losses are reduced
-  double beta = 1;                        ///< the distance at which the loss becomes linear
+  double beta = 1;                        ///< the |input - target| at which the loss becomes linear
 };
 /// Returns d^2 / (2 beta) where d = |input - target| is below beta, and d - beta/2 elsewhere; by
 /// default, the mean over all elements. With beta = 0 this is l1_loss. Throws Error if beta is
@@ -77,15 +80,16 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target,
 
 struct MultiMarginLossOptions {
   Reduction reduction = Reduction::mean;  ///< how the losses are reduced
-  double margin = 1;          ///< how far the true class's score should exceed the others
-  int p = 1;                  ///< exponent, 1 or 2
-  Tensor class_weights = {};  ///< a factor per true class, (C); 1 if undefined
+  double margin = 1;          ///< how far the true class's score should exceed all other scores
+  int p = 1;                  ///< exponent of each term of the loss, 1 or 2
+  Tensor class_weights = {};  ///< a factor of the loss per true class, (C); 1 if undefined
 };
 /// Returns the multi-class margin loss
 ///   w_t / C sum_{c != t} max(0, margin - x_t + x_c)^p
 /// of scores x (..., C) for the true classes t = `targets` (...), int64; by default, the mean over
-/// all examples. w is options.class_weights, which does not change the divisor of the mean. Throws
-/// Error if a target is outside [0, C). The loss is torch.nn.MultiMarginLoss.
+/// all examples. w is options.class_weights. The mean divides by the number of examples, not by the
+/// sum of the weights. Throws Error if a target is outside [0, C), if p is neither 1 nor 2, or if
+/// margin is not finite. The loss is torch.nn.MultiMarginLoss.
 Tensor multi_margin_loss(const Tensor& x, const Tensor& targets,
                          const MultiMarginLossOptions& options = {});
 

@@ -6,11 +6,11 @@
 
 namespace gradus {
 
-/// Returns y_i = exp(x_i) / sum_j exp(x_j) along dim, without overflow, or 0 where all elements are
-/// -inf. Throws Error unless x is float32 or float64 and has at least one axis.
+/// Returns y_i = exp(x_i) / sum_j exp(x_j) along dim, without overflow. If all elements along dim
+/// are -inf, y is 0. Throws Error unless x is float32 or float64 and has at least one axis.
 Tensor softmax(const Tensor& x, int64_t dim = -1);
-/// Returns log(softmax(x)) along dim, or -inf where all elements are -inf. It is computed without
-/// softmax(x), which could round to 0.
+/// Returns log(softmax(x)) along dim, computed without softmax(x), which could round to 0. If all
+/// elements along dim are -inf, the result is -inf.
 Tensor log_softmax(const Tensor& x, int64_t dim = -1);
 /// Returns (x - mean) / sqrt(var + eps) * weight + bias, with the mean and variance over the last
 /// axis, of size n. weight and bias are (n) or undefined. Ba, Kiros, Hinton 2016, arXiv 1607.06450.
@@ -46,20 +46,21 @@ Tensor batch_norm_by(const Tensor& mean, const Tensor& var, const Tensor& x,
 /// He 2018, arXiv 1803.08494.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
-/// Returns x / max(|x|, eps), where |x| = (sum |x_i|^p)^(1/p) is the p-norm along dim. p may
-/// be infinite. If x is finite, and p is at most 64 or infinite, forward and backward compute |x|
+/// Returns x / max(|x|, eps), where |x| = (sum |x_i|^p)^(1/p) is the p-norm along dim. p may be
+/// infinite. If x is finite, and p is at most 64 or infinite, |x| and its gradient are computed
 /// without overflow. Throws Error unless p >= 1, and eps is finite and >= 0.
 Tensor normalize(const Tensor& x, int64_t dim = 1, double eps = 1e-12, double p = 2);
 /// Returns the cosine of the angle between the vectors of a and b along dim,
 ///   sum(a b) / (max(|a|, eps) max(|b|, eps)).
-/// a and b broadcast. Where eps replaces a norm, no gradient flows through that norm. PyTorch
-/// 1.13 returns the same values, but lets the gradient flow.
+/// a and b broadcast. Where eps replaces a norm, no gradient flows through that norm. PyTorch 1.13
+/// returns the same values, but its gradient flows through the replaced norm.
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim = 1, double eps = 1e-8);
-/// In training mode, returns x with each element set to 0 with probability p and the others scaled
-/// by 1/(1-p). The mask is drawn from the calling thread's generator. In evaluation mode, returns
-/// x. Throws Error if p is outside [0, 1]. Srivastava et al. 2014.
+/// Returns x in evaluation mode. In training mode, returns x with each element set to 0 with
+/// probability p, and all other elements multiplied by 1/(1-p). The mask is drawn from the calling
+/// thread's generator. Throws Error if p is outside [0, 1]. Srivastava et al. 2014.
 Tensor dropout(const Tensor& x, double p);
-/// Applies dropout in training and in evaluation mode, with the mask determined by `key`.
+/// Returns x with each element set to 0 with probability p, and all other elements multiplied by
+/// 1/(1-p), in training mode and in evaluation mode. `key` determines which elements are set to 0.
 Tensor dropout(const Tensor& x, double p, RandomKey key);
 
 }  // namespace gradus

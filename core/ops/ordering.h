@@ -1,6 +1,6 @@
 #pragma once
-// Maxima, minima, sorting, medians, quantiles and distinct elements. If one of the elements is NaN,
-// their maximum and minimum are NaN.
+// Maxima, minima, sorting, medians, quantiles and distinct elements. If any element is NaN, the
+// maximum and the minimum are NaN.
 
 #include "gradus/core/tensor/tensor.h"
 
@@ -13,8 +13,8 @@ struct ValuesAndIndices {
 };
 ///@{
 /// Returns the maximum (minimum) along dim and the index of its first occurrence. If there is a
-/// NaN, the first NaN is the result. Only the returned element gets a gradient. Throws Error if the
-/// axis has size 0, unless the result has no elements either.
+/// NaN, the first NaN is the result. Only the returned element gets a gradient. Throws Error if
+/// axis dim has size 0, unless the result has no elements.
 ValuesAndIndices max(const Tensor& x, Axis dim, KeepDim keep = false);
 ValuesAndIndices min(const Tensor& x, Axis dim, KeepDim keep = false);
 ///@}
@@ -26,8 +26,8 @@ Tensor min(const Tensor& x);
 ///@}
 ///@{
 /// Returns the index of the first maximum (minimum) along dim, int64. If there is a NaN, returns
-/// the index of the first NaN. Throws Error if the axis has size 0, unless the result has no
-/// elements either.
+/// the index of the first NaN. Throws Error if axis dim has size 0, unless the result has no
+/// elements.
 Tensor argmax(const Tensor& x, Axis dim, KeepDim keep = false);
 Tensor argmin(const Tensor& x, Axis dim, KeepDim keep = false);
 ///@}
@@ -56,10 +56,11 @@ ValuesAndIndices median(const Tensor& x, Axis dim, KeepDim keep = false);
 Tensor median(const Tensor& x);
 ///@}
 ///@{
-/// Returns the q-quantile along dim or of all elements: the value at position q (n - 1) of the n
-/// elements in ascending order. Between two positions, it is interpolated linearly. If there is a
-/// NaN, the result is NaN. The gradient flows to the one or two elements used. Throws Error if x is
-/// not float32 or float64, if q is outside [0, 1], or if n is 0.
+/// Returns the q-quantile along dim or, without dim, of all elements: the value at position
+/// q (n - 1) of the n elements in ascending order. If this position is not an integer, the value is
+/// interpolated linearly between the two elements next to it. If there is a NaN, the result is NaN.
+/// Only the one or two elements used get a gradient. Throws Error if x is not float32 or float64,
+/// if q is outside [0, 1], or if n is 0.
 Tensor quantile(const Tensor& x, double q, Axis dim, KeepDim keep = false);
 Tensor quantile(const Tensor& x, double q);
 ///@}
@@ -70,8 +71,8 @@ struct UniqueOutput {
   Tensor inverse;  ///< for each element of x, its index in `values`: x's shape, int64
   Tensor counts;   ///< how often each value occurs in x: (n), int64
 };
-/// Returns the distinct elements of x, without a gradient. Each NaN is distinct, as in PyTorch; -0
-/// equals 0.
+/// Returns the distinct elements of x, without a gradient. Each NaN counts as a separate element,
+/// as in PyTorch; -0 equals 0.
 UniqueOutput unique(const Tensor& x);
 
 }  // namespace gradus

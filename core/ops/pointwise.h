@@ -47,15 +47,16 @@ Tensor minimum(const Tensor& x, double bound);
 Tensor clamp(const Tensor& x, double low, double high);
 
 ///@{
-/// Returns (1 - weight) a + weight b. Where a equals b, returns a, so that equal infinities do not
-/// become NaN. The gradient of the weight, (b - a) dy, is NaN for equal infinities. The weight may
-/// be outside [0, 1].
+/// Returns (1 - weight) a + weight b. The weight may be outside [0, 1]. Where a equals b, the
+/// result is a, even if a is infinite. Where a and b are the same infinity, the gradient of the
+/// weight is NaN.
 Tensor lerp(const Tensor& a, const Tensor& b, double weight);
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
 ///@}
 
 ///@{
-/// Returns e^x, the natural logarithm or the square root; NaN outside the domain, as in C++.
+/// Returns e^x, the natural logarithm or the square root of x. The logarithm and the square root of
+/// a negative number are NaN.
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor sqrt(const Tensor& x);

@@ -1,7 +1,7 @@
 #pragma once
-// Recurrent networks: single steps, and whole sequences in one op. Sequences have shape (B, T, C).
-// These ops take the input's contribution to the gates, x W_ih^T + b_ih, as an argument: the caller
-// computes it with `linear`, for all steps at once.
+// Recurrent networks: single steps, and whole sequences in one op. Sequences have shape (B, T, C):
+// B sequences, T steps, C features. These ops take the input's contribution to the gates,
+// x W_ih^T + b_ih, as an argument. The caller computes it with `linear`, for all steps at once.
 
 #include "gradus/core/ops/activation.h"
 
@@ -22,16 +22,18 @@ struct RecurrentState {
 };
 
 // ---- one step ----
-// x_gates and h_gates, both (B, G H), are the contributions of the input and of the previous h to
-// the G gates. The caller computes them with `linear`. All tensors have the same dtype.
+// For a cell with G gates and hidden size H, x_gates and h_gates are the contributions of the input
+// and of the previous h to the gates. Both are (B, G H), where B is the batch size. The caller
+// computes them with `linear`. All tensors have the same dtype.
 
 /// Returns the new state h' = act(x_gates + h_gates), all (B, H), where act is tanh or relu. Elman
 /// 1990.
 Tensor rnn_cell(const Tensor& x_gates, const Tensor& h_gates,
                 Activation activation = Activation::tanh);
-/// Returns the new state, c' = f c + i g and h' = o tanh(c'), for the old c (B, H). The gates i, f,
-/// g and o are the four parts of x_gates + h_gates (B, 4 H), after tanh for g and sigmoid for the
-/// others. Hochreiter & Schmidhuber 1997; Gers, Schmidhuber, Cummins 2000.
+/// Returns the new state, c' = f c + i g and h' = o tanh(c'), for the old c (B, H). The sum
+/// x_gates + h_gates (B, 4 H) contains the arguments of the gates i, f, g and o, in this order.
+/// Gate g is the tanh of its argument, and i, f and o are the sigmoids of their arguments.
+/// Hochreiter & Schmidhuber 1997; Gers, Schmidhuber, Cummins 2000.
 RecurrentState lstm_cell(const Tensor& x_gates, const Tensor& h_gates, const Tensor& c);
 /// Returns the new state h' = (1 - z) n + z h for the old state h (B, H), with r = sigmoid(x_r +
 /// h_r), z = sigmoid(x_z + h_z) and n = tanh(x_n + r h_n). x_gates (B, 3 H) contains x_r, x_z and
@@ -60,11 +62,11 @@ struct RecurrentOutput {
   Tensor output;         ///< h after each step, (B, T, H); 0 in padding
   RecurrentState state;  ///< the final state; with `reverse`, the state after step 0
 };
-/// Runs a cell with G gates and hidden size H over the steps of x_gates (B, T, G H), T >= 1,
-/// starting from the state `first` (zeros if undefined). Returns h after each step, and the final
-/// state. At each step, h_gates = h weight^T + bias, with weight (G H, H) and bias (G H) or
-/// undefined. Steps after the end of a sequence (see options.lengths) have no effect and get
-/// gradient 0, as with torch's pack_padded_sequence.
+/// Runs a cell with G gates and hidden size H over T >= 1 steps, starting from the state `first`
+/// (zeros if undefined). Returns h after each step, and the final state. x_gates (B, T, G H) is the
+/// input's contribution to the gates. The contribution of h is h weight^T + bias, with weight
+/// (G H, H), and bias (G H) or undefined. Steps after the end of a sequence (options.lengths) have
+/// no effect and get gradient 0, as with torch's pack_padded_sequence.
 RecurrentOutput recurrent(Recurrence cell, const Tensor& x_gates, const Tensor& weight,
                           const Tensor& bias = {}, const RecurrentState& first = {},
                           const RecurrentOptions& options = {});

@@ -20,8 +20,8 @@ Tensor var(const Tensor& x, const Axes& dims = {}, int64_t correction = 1, KeepD
 template <std::same_as<bool> B>  // deleted: true could be meant as `keep` or as correction 1
 Tensor var(const Tensor& x, const Axes& dims, B, KeepDim keep = false) = delete;
 /// Returns the standard deviation along `dims`, by default of all elements: the square root of
-/// var(x, dims, correction). Where it is 0, the gradient is 0. PyTorch's name, std, would clash
-/// with namespace std.
+/// var(x, dims, correction). Where the result is 0, the gradient is 0. PyTorch's name, std, would
+/// clash with namespace std.
 Tensor std_dev(const Tensor& x, const Axes& dims = {}, int64_t correction = 1,
                KeepDim keep = false);
 template <std::same_as<bool> B>
@@ -44,8 +44,8 @@ Tensor prod(const Tensor& x);
 Tensor prod(const Tensor& x, Axis dim, KeepDim keep = false);
 ///@}
 ///@{
-/// Returns whether any (all) elements of a bool tensor are true. If there are no elements, any is
-/// false and all is true.
+/// Returns whether any (all) elements of a bool tensor along `dims`, by default of the whole
+/// tensor, are true. If there are no elements, any is false and all is true.
 Tensor any(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 Tensor all(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 inline Tensor any(const Tensor& x, KeepDim keep) { return any(x, {}, keep); }

@@ -22,8 +22,9 @@ struct AvgPool2dOptions {
   Size2d padding = 0;             ///< zeros added on each side, at most half of the kernel
   bool count_include_pad = true;  ///< whether the divisor of the mean counts the padding's pixels
 };
-/// Returns the mean of each window of `kernel` pixels: (..., H, W) -> (..., H', W'). H', W' and the
-/// errors are as for max_pool2d without dilation. Also throws Error if H' or W' exceeds 2^24.
+/// Returns the mean of each window of `kernel` pixels: (..., H, W) -> (..., H', W'), with
+///   H' = floor((H + 2 padding - kernel) / stride) + 1, and W' likewise.
+/// Throws Error if a window is larger than the padded image, or if H' or W' exceeds 2^24.
 Tensor avg_pool2d(const Tensor& x, Size2d kernel, const AvgPool2dOptions& options = {});
 /// Returns an image of `size` whose pixels are the means of windows of x. Along an axis resized
 /// from n to m pixels, window i covers the pixels from floor(i n / m) up to but excluding

@@ -12,11 +12,13 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
 /// Returns the tensors stacked along a new axis at `dim`. All shapes and dtypes must agree. In a
 /// file that includes `<stack>` and has `using namespace std`, call it gradus::stack.
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
-/// Splits x into views of the given sizes along dim, as Tensor::split does, but into any number of
-/// views. (Tensor::split takes a Shape, which contains at most max_rank sizes.)
+/// Returns views of consecutive parts of axis dim: part i has size sizes[i]. Throws Error unless
+/// the sizes add up to the size of the axis. (Tensor::split does the same, but takes a Shape, which
+/// contains at most max_rank sizes.)
 std::vector<Tensor> split_into(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim);
-/// Returns the entries of x along dim, as views without that axis. Backward joins the gradients of
-/// the entries in one tensor, so backward of a loop over all entries takes time linear in x's size.
+/// Returns the slices of x along dim, one per index, as views without that axis. Backward joins the
+/// gradients of all slices in one tensor, so backward of a loop over all slices takes time linear
+/// in x's size.
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
 /// Returns a copy of x in reverse order along the given axes.
 Tensor flip(const Tensor& x, const Axes& dims);

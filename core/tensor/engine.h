@@ -66,10 +66,10 @@ class Engine {
   /// Returns a pointer to the sum of the gradients for the destination of `edge`. Until the first
   /// gradient arrives, the pointer is null or points to an undefined tensor.
   Tensor* sum_at(const Edge& edge);
-  /// Returns whether the running backward rule may add to `sum` in place. `sum` is the gradient of
-  /// input number `input` so far. Outside AnomalyMode, returns true. In AnomalyMode, returns
-  /// whether `sum` is finite. The engine checks a finite `sum` again after the rule has run, unless
-  /// a gradient of the op's outputs is not finite.
+  /// Returns whether the running backward rule may add in place to `sum`, the sum of the gradients
+  /// of input number `input`. Always true outside AnomalyMode. In AnomalyMode, true if all elements
+  /// of `sum` are finite; the engine then checks `sum` again after the rule has run, unless a
+  /// gradient of the op's outputs is not finite.
   bool may_write(int input, const Tensor& sum);
   void add_to(Tensor& sum, Tensor gradient);
   void accumulate_into(TensorImpl& tensor, Tensor gradient);  // into tensor.grad

@@ -99,13 +99,13 @@ class Tensor {
   /// bfloat16 and int8 store weights in less memory. A float32 tensor can be converted to bfloat16,
   /// and a float32 matrix of finite elements to int8. The result has no gradient. It can be passed
   /// as a weight to linear, updated_linear, feed_forward and embedding, and can be converted back.
-  /// Throws Error for a bfloat16 or int8 tensor that is not contiguous, and for a sliced, reshaped
-  /// or transposed view of an int8 matrix.
+  /// Throws Error for a bfloat16 tensor that is not contiguous, and for a sliced, reshaped,
+  /// transposed or expanded view of an int8 matrix.
   Tensor to(Dtype dtype) const;
   /// Returns this tensor if it is contiguous, else clone().
   Tensor contiguous() const;
-  /// Returns a contiguous copy in new storage. Throws Error for a bfloat16 or int8 tensor that is
-  /// not contiguous, and for a sliced, reshaped or transposed view of an int8 matrix.
+  /// Returns a contiguous copy in new storage. Throws Error for a bfloat16 tensor that is not
+  /// contiguous, and for a sliced, reshaped, transposed or expanded view of an int8 matrix.
   Tensor clone() const;
 
   // ---- views (differentiable) ----

@@ -28,9 +28,9 @@ OnnxValue onnx_norm(OnnxGraph& g, const nn::Norm& layer, const OnnxValue& x);
 /// Adds nodes that compute layer(x), and returns their output.
 OnnxValue onnx_conv(OnnxGraph& g, const nn::Conv2d& layer, const OnnxValue& x);
 /// Adds nodes that compute attention, softmax(q k scale) v, and returns their output. `q_k_v`
-/// contains q (..., Tq, D), the already transposed k (..., D, Tk), and v (..., Tk, Dv). `mask` is a
-/// bool value that is true where a query may attend to a key, or "" for no mask. If a query may
-/// attend to no key, its output is 0.
+/// contains q (..., Tq, D), the already transposed k (..., D, Tk), and v (..., Tk, Dv). `mask` is
+/// bool, true where a query may attend to a key; "" means no mask. If a query may attend to no key,
+/// its output is 0.
 OnnxValue onnx_attention(OnnxGraph& g, const std::vector<OnnxValue>& q_k_v, double scale,
                          const OnnxValue& mask = {});
 /// Adds nodes that compute block(x), without a key/value cache, and returns their output. If the

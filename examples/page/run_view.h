@@ -42,11 +42,10 @@ class RunView {
   void rewrite() const;
 
   /// Returns up to `most` events as JSON: {"name", "note", "more", "generation", "next", "events"}.
-  /// The field "name" is the folder, "note" is a warning from refresh() or "", and "more" tells
-  /// whether more events follow. `cursor` tells where to begin: "" means at the first event, and
-  /// the "next" of an earlier call means after the events of that call. A cursor is
-  /// "GENERATION:INDEX". The generation changes when events are replaced or renumbered. A cursor of
-  /// another generation means the first event.
+  /// "name" is the folder, "note" is a warning from refresh() or "", and "more" tells whether more
+  /// events follow. If `cursor` is "", begins at the first event. To continue after an earlier
+  /// call, pass its "next" as `cursor`. A cursor is "GENERATION:INDEX". The generation changes when
+  /// events are replaced or renumbered. For a cursor of another generation, begins at the first.
   std::string since(const std::string& cursor, size_t most) const;
 
  private:

@@ -63,9 +63,9 @@ std::string draw_or_write(const Tiles& tiles);
 /// and, until finish(), starts at most one every ten seconds.
 class BackgroundPlot {
  public:
-  /// Starts drawing the picture if no other is being drawn and the last drawing started at least
-  /// ten seconds ago. Otherwise keeps the picture for finish(). The next call of draw() replaces a
-  /// picture that was kept.
+  /// Discards the picture that an earlier call kept, if any. Starts drawing the new picture if none
+  /// is being drawn and the last drawing started at least ten seconds ago. Otherwise keeps the new
+  /// picture for finish().
   void draw(Picture picture);
   /// Draws the picture that draw() has kept, if any, and waits until all drawing has ended. Returns
   /// "" or, if the last drawing failed, the reason.

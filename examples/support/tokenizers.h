@@ -18,8 +18,8 @@ struct TokenizerOptions {
   int64_t vocab = 4096;
 
   /// Returns the folder that contains the tokenizer, or "" if a new tokenizer is to be built.
-  /// `begins_with` is the folder of the model with whose weights training begins, or "" if training
-  /// begins from scratch. If `begins_with` is not "", the result is `begins_with`. Otherwise the
+  /// `begins_with` is the folder of the model that is trained further, or "" for a new model. If
+  /// `begins_with` is not "", the result is `begins_with`. Otherwise the
   /// result is "" if `name` is "char", "word" or "bpe", and `name` if it is a folder. Throws Error
   /// if the folder `name` does not exist.
   std::string folder(const std::string& begins_with = "") const;

@@ -18,13 +18,13 @@ class ChatCorpus : public TokenSource {
  public:
   /// Returns whether `path` names a file of JSON lines, that is, ends with ".jsonl".
   static bool reads(const std::string& path) { return path.ends_with(".jsonl"); }
-  /// Reads the conversations. `begins_with` is the folder of the model with whose weights training
-  /// begins, or "" if it begins from scratch. Loads the tokenizer from this folder or, if it is "",
-  /// from options.tokenizer.folder(). If both are "", builds the tokenizer from the text of all
+  /// Reads the conversations. `begins_with` is the folder of the model that is trained further, or
+  /// "" for a new model. Loads the tokenizer from this folder or, if it is "", from
+  /// options.tokenizer.folder(). If both are "", builds the tokenizer from the text of all
   /// conversations. `form` is the name of a chat template; if it is "", models::find_chat_template
   /// chooses one. Throws Error if options.on_disk is true, if a file is missing or malformed, if
-  /// the tokenizer rejects a text or drops the line breaks that end answers, or if a split has no
-  /// conversation with an answer that fits the context.
+  /// the tokenizer rejects a text or, with the template "plain", drops the line breaks that end
+  /// answers, or if no conversation of a split has an answer and fits the context.
   ChatCorpus(const CorpusOptions& options, const std::string& begins_with, const std::string& form,
              int64_t context);
 

@@ -39,8 +39,8 @@ void add_corpus_flags(Flags& flags, CorpusOptions& options);
 /// text a tokenizer is trained on.
 class Corpus : public TokenSource {
  public:
-  /// Reads the text. `begins_with` is the folder of the model with whose weights training begins,
-  /// or "" if it begins from scratch. Loads the tokenizer from this folder or, if it is "", from
+  /// Reads the text. `begins_with` is the folder of the model that is trained further, or "" for a
+  /// new model. Loads the tokenizer from this folder or, if it is "", from
   /// options.tokenizer.folder(). If both are "", trains a tokenizer.
   ///
   /// With on_disk, keeps the tokens in `folder`: in train.tokens and validation.tokens or, for a

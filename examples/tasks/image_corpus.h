@@ -39,7 +39,7 @@ struct ImageCorpus {
   }
 };
 
-/// Reads or draws the images that options.data names. Throws Error on failure, and if
+/// Reads or generates the images that options.data names. Throws Error on failure, and if
 /// options.augment is out of range.
 ImageCorpus read_image_corpus(const ImageOptions& options);
 

@@ -40,9 +40,9 @@ struct PairCorpus {
 };
 
 /// Reads or generates the pairs for a model whose context length is `context`. `begins_with` is the
-/// folder of the model with whose weights training begins, or "" if it begins from scratch. Loads
-/// the tokenizer from this folder or, if it is "", from options.tokenizer.folder(). If both are "",
-/// builds the tokenizer from the text of the pairs. `seed` determines the generated pairs and the
+/// folder of the model that is trained further, or "" for a new model. Loads the tokenizer from
+/// this folder or, if it is "", from options.tokenizer.folder(). If both are "", builds the
+/// tokenizer from the text of the pairs. `seed` determines the generated pairs and the
 /// validation split. With options.skip_bad, prints why lines of the --pairs file were skipped: for
 /// each reason, the number of lines and the line number of the first. Throws Error if a file cannot
 /// be read, if no pair is left for validation, or if `context` is below 4 for PairTask::denoise.

@@ -39,10 +39,9 @@ class RunFolder {
   /// Returns the run's checkpoint. If it cannot be read, returns the previous checkpoint and sets
   /// `note` to the reason. Throws Error, which suggests what to do, if neither can be read.
   models::Checkpoint load_checkpoint(std::string& note);
-  /// Calls write(), which must replace the file at checkpoint() by a new checkpoint. Then moves the
-  /// old checkpoint to previous_checkpoint(), if this object has read or written the old checkpoint
-  /// and the file system has hard links. If write() throws, the file at previous_checkpoint() is
-  /// unchanged.
+  /// Calls write(), which must replace the file at checkpoint() by a new checkpoint. The replaced
+  /// file becomes previous_checkpoint(), if this object has read or written it and the file system
+  /// has hard links. If write() throws, the file at previous_checkpoint() is unchanged.
   void replace_checkpoint(const std::function<void()>& write);
   /// Removes partly written files of runs that were killed.
   void remove_leftovers() const;

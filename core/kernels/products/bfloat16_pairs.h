@@ -112,7 +112,7 @@ constexpr __mmask16 first_lanes(int64_t n) {
   return static_cast<__mmask16>(n >= 16 ? 0xffff : n <= 0 ? 0 : (1 << n) - 1);
 }
 
-// Returns the first n elements of x, followed by zeros; all zeros if n <= 0.
+// Returns the first clamp(n, 0, 16) elements of x, followed by zeros.
 inline __m512 load_first(int64_t n, const float* x) {
   return _mm512_maskz_loadu_ps(first_lanes(n), x);
 }
@@ -141,7 +141,7 @@ inline __m512i round_first(int64_t n, const float* x) {
 
 // Rounds a block of op(A) to pairs of bfloat16. Prefetches the rows of A that it reads next,
 // because A is usually not in a near cache: with prefetching, products are 3 to 8% faster.
-// Long parameter list: as declared above.
+// Long parameter list: see the declaration.
 inline void round_rows(const blas::Product<float>& g, int64_t i, int64_t rows, int64_t p, int64_t k,
                        int64_t pairs, Pair* to) {
   if (!g.trans_a) {
@@ -223,7 +223,7 @@ inline void round_down(float factor, const float* x, int64_t stride, int64_t n, 
   }
 }
 
-// Long parameter list: as declared above.
+// Long parameter list: see the declaration.
 template <bool TransA>
 void amx_gemm(bool add, int64_t m, int64_t n, int64_t k, const Pair* a, int64_t lda, const Pair* b,
               int64_t ldb, float* c, int64_t ldc) {
@@ -239,7 +239,7 @@ void amx_gemm(bool add, int64_t m, int64_t n, int64_t k, const Pair* a, int64_t 
   tiles.multiply_blocks(add, m, n, k, transpose, b, ldb, c, ldc);
 }
 
-// Long parameter list: as declared above.
+// Long parameter list: see the declaration.
 inline void gather_columns(int64_t m, int64_t n, const Pair* a, const int64_t* rows,
                            const int64_t* columns, Pair* to, int64_t stride) {
   const auto lanes = static_cast<__mmask8>(first_lanes(n));

@@ -17,8 +17,8 @@ inline float float_from_float16(uint16_t h) {
   return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
 
-/// Returns the nearest float16, ties to even. NaN stays NaN. Values that exceed the largest
-/// float16, 65504, in magnitude by half a step or more become infinite.
+/// Returns the nearest float16, ties to even. NaN stays NaN. Magnitudes of 65520 or more become
+/// infinite; the largest float16 is 65504.
 inline uint16_t float16_from(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   const uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;

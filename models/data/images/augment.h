@@ -19,7 +19,7 @@ struct AugmentOptions {
   // crop_aspect has an effect only if 0 < crop_scale < 1.
   int64_t shift = 0;       ///< maximum translation along each axis, in whole pixels
   double crop_scale = 0;   ///< minimum area of the crop as a fraction of the image; 0: no crop
-  double crop_aspect = 0;  ///< maximum change of the aspect ratio by the crop, as a factor; 0: none
+  double crop_aspect = 0;  ///< maximum factor on the aspect ratio, at least 1; 0: no change
   double flip = 0;         ///< probability of a horizontal flip
   double rotate = 0;       ///< maximum rotation in either direction, in degrees
   double zoom = 0;         ///< random scale factor from 1 / (1 + zoom) to 1 + zoom

@@ -39,8 +39,8 @@ std::u32string without_accents(char32_t code_point);
 
 /// Returns the lower-case form of a character: one code point, except for U+0130, which has two.
 std::u32string lower_case_text(char32_t code_point);
-/// Returns the lower-case form of a character if it is one code point. Returns U+0130, whose
-/// lower-case form is two code points, unchanged.
+/// Returns the lower-case form of a character. Returns U+0130 unchanged, because its lower-case
+/// form is two code points.
 char32_t lower_case(char32_t code_point);
 
 /// Returns the text in Unicode's normalisation form C (NFC). Bytes that are not UTF-8 remain, and
