@@ -153,11 +153,8 @@ std::vector<Entry> parse_entries(const json& header, uint64_t data_bytes) {
   std::vector<Entry> entries;
   for (const auto& [name, value] : header.items()) {
     if (name == metadata_key) continue;
-    try {
-      entries.push_back(parse_entry(name, value, data_bytes));
-    } catch (const Error& e) {
-      fail("tensor ", shown(name), ": ", e.what());
-    }
+    naming("tensor " + shown(name),
+           [&] { entries.push_back(parse_entry(name, value, data_bytes)); });
   }
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
@@ -283,11 +280,8 @@ SafetensorsFile read_safetensors(const std::shared_ptr<const Mapping>& file) {
   for (const Entry& entry : entries) {
     if (expected) checksum.add(data + entry.begin, entry.end - entry.begin);
     if (entry.are_scales) continue;
-    try {
-      result.tensors.emplace_back(entry.name, make_tensor(entry, file, data));
-    } catch (const Error& e) {
-      fail("tensor ", shown(entry.name), ": ", e.what());
-    }
+    naming("tensor " + shown(entry.name),
+           [&] { result.tensors.emplace_back(entry.name, make_tensor(entry, file, data)); });
   }
   check(!expected || *expected == checksum.digits(), "the content does not match its checksum ",
         shown(expected.value_or("")),
@@ -380,12 +374,10 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
 }
 
 SafetensorsFile load_safetensors(const std::string& path) {
-  try {
+  return naming("load_safetensors: " + path, [&] {
     File file("", path, O_RDONLY | O_NONBLOCK);  // rejects a pipe instead of waiting for it
     return read_safetensors(std::make_shared<const Mapping>(file));
-  } catch (const Error& e) {
-    fail("load_safetensors: ", path, ": ", e.what());
-  }
+  });
 }
 
 }  // namespace gradus

@@ -1,7 +1,7 @@
 #pragma once
-// Defines one struct per activation, for use in the pointwise op and in the fused layers. A new
-// activation needs a struct and an entry of ActivationTable here, and an enum entry and a function
-// in ops/activation.h.
+// Defines one struct per activation, for the activation ops and for the ops that fuse an activation
+// with other work: linear, feed_forward and recurrent. A new activation needs a struct and an entry
+// of ActivationTable here, and an enum entry and a function in ops/activation.h.
 
 #include <tuple>
 

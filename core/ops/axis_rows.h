@@ -7,8 +7,8 @@
 
 namespace gradus::core {
 
-/// A shape reduced to three axes, (outer, n, inner): n is the size of axis `dim`, and outer and
-/// inner are the products of the sizes before and after it.
+/// A shape flattened to three axes, (outer, n, inner): n is the size of axis `dim`, and outer and
+/// inner are the products of the sizes before and after `dim`.
 struct Blocks {
   int64_t outer = 1, n, inner = 1;
   Blocks(const Shape& shape, int dim) : n(shape[dim]) {
@@ -23,7 +23,7 @@ struct AxisRows {
   Tensor tensor;
   int dim;
   int64_t rows, n;
-  Shape shape, kept;  // the shape of x; the same but with size 1 along dim
+  Shape shape, kept;  // x's shape, and x's shape with size 1 along dim
 
   AxisRows(const char* op, const Tensor& x, int64_t axis)
       : dim(normalize_dim(op, axis, x.rank())), n(x.shape()[dim]), shape(x.shape()), kept(shape) {

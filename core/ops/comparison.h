@@ -49,8 +49,8 @@ inline Tensor operator>=(const Tensor& a, double b) { return ge(a, b); }
 inline Tensor operator>=(double a, const Tensor& b) { return le(b, a); }
 ///@}
 ///@{
-/// Returns logical_not(x), logical_and(a, b) or logical_or(a, b). Write comparisons next to & and |
-/// in parentheses, as in (x > 0) & (x < 1): without them, GCC warns.
+/// Returns logical_not(x), logical_and(a, b) or logical_or(a, b). Put comparisons in parentheses,
+/// as in (x > 0) & (x < 1), because GCC warns otherwise.
 inline Tensor operator!(const Tensor& x) { return logical_not(x); }
 inline Tensor operator&(const Tensor& a, const Tensor& b) { return logical_and(a, b); }
 inline Tensor operator|(const Tensor& a, const Tensor& b) { return logical_or(a, b); }

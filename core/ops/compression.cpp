@@ -102,11 +102,8 @@ void internal::convert_in_place(const char* op, const NamedTensors& tensors, Dty
   for (const auto& [name, tensor] : tensors) {
     const Dtype own = tensor.dtype();
     if (own == dtype || !(is_floating(own) || is_compressed(own))) continue;
-    try {
-      converted.emplace_back(&tensor.impl(), tensor.to(dtype).contiguous());
-    } catch (const Error& e) {
-      fail(op, ": '", name, "': ", e.what());
-    }
+    naming(std::string(op) + ": '" + name + "'",
+           [&] { converted.emplace_back(&tensor.impl(), tensor.to(dtype).contiguous()); });
   }
   for (const auto& [own, tensor] : converted) {
     const TensorImpl& from = tensor.impl();

@@ -5,8 +5,7 @@
 // gradient, but linear, updated_linear and feed_forward compute the gradient of their input x.
 //
 // bfloat16 keeps 8 of the 24 bits of a float32's significand. The int8 format is llama.cpp's Q8_0,
-// except that its scales are bfloat16 and are stored in a tensor of their own: see
-// core/kernels/products/compressed.h.
+// except that the scales, one per 32 elements of a row, are bfloat16 and in a separate tensor.
 
 #include "gradus/core/files/safetensors.h"
 #include "gradus/core/kernels/products/blas.h"
@@ -39,8 +38,8 @@ void convert_in_place(const char* op, const NamedTensors& tensors, Dtype dtype);
 /// that of the viewed matrix.
 Tensor copy_compressed(const Tensor& source, const Tensor& to);
 /// Computes out = x weight^T: x (m, k) float32, weight (n, k) bfloat16 or int8, out (m, n) float32
-/// and contiguous. If `done` is not empty, calls done(tile) for each tile of out as soon as it has
-/// computed the tile.
+/// and contiguous. If `done` is not empty, calls done(tile) for each tile of out once the tile is
+/// computed.
 void multiply_compressed(const Tensor& x, const Tensor& weight, const Tensor& out,
                          const blas::TileDone& done);
 /// Writes row ids[i] of `table`, a bfloat16 or int8 matrix, to row i of the float32 tensor y. ids

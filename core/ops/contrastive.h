@@ -1,7 +1,7 @@
 #pragma once
 // Contrastive losses: cross entropy over the scores s(q_i, k_j) = sim(q_i, k_j) / temperature of N
-// queries q and the keys k, where ContrastiveOptions defines sim. The correct class of query i is
-// t_i, the index of its own key:
+// queries q and all keys k. sim is the cosine similarity or the dot product. The correct class of
+// query i is t_i, the index of the key that matches the query:
 //   InfoNCE = -1/N sum_i log(exp(s(q_i, k_{t_i})) / sum_j exp(s(q_i, k_j)))
 // van den Oord et al. 2018, arXiv 1807.03748, equation 4. These losses throw Error if shapes or
 // dtypes do not match, if there are no queries, if the vectors are empty, or if the temperature is
@@ -24,13 +24,14 @@ struct ContrastiveOptions {
 /// Returns the InfoNCE loss of each anchor's positive against its negatives,
 ///   -1/N sum_i log(exp(s(a_i, p_i)) / (exp(s(a_i, p_i)) + sum_k exp(s(a_i, n_ik)))),
 /// for anchors a (N, D), positives p (N, D) and negatives n (N, K, D), or (K, D) if all anchors
-/// share the negatives. s(a, b) = sim(a, b) / temperature; see ContrastiveOptions for sim.
+/// share the negatives. s(a, b) is the similarity of a and b divided by the temperature: the cosine
+/// similarity or, if options.cosine is false, the dot product.
 Tensor info_nce(const Tensor& anchors, const Tensor& positives, const Tensor& negatives,
                 const ContrastiveOptions& options = {});
 
 /// Returns the InfoNCE loss of queries (N, D) over keys (M, D). `targets` (N), int64, contains the
-/// index of each query's own key. Throws Error if an index is outside [0, M). Computes the
-/// similarities in blocks of 256 queries and stores one block at a time.
+/// index of the matching key of each query. Throws Error if an index is outside [0, M). Computes
+/// the similarities in blocks of 256 queries and stores one block at a time.
 Tensor contrastive_cross_entropy(const Tensor& queries, const Tensor& keys, const Tensor& targets,
                                  const ContrastiveOptions& options = {});
 

@@ -15,11 +15,11 @@ struct Conv2dOptions {
 /// Returns the convolution y of x with the filters `weight`:
 ///   y[n, o, i, j] = bias[o] + sum_{c,u,v} weight[o, c, u, v] x[n, c, i s + u d - p, j s + v d - p]
 /// for stride s, dilation d and padding p. Elements of x beyond its edges count as 0. If there are
-/// several groups, c runs only over the channels in the group of output channel o, and `weight`
-/// numbers these from 0. The shapes are x (N, C, H, W), weight (O, C / groups, h, w), bias (O) or
-/// undefined -> (N, O, H', W'), with H' = floor((H + 2 p - d (h - 1) - 1) / s) + 1 and W' likewise.
-/// Filters are not flipped, as usual in deep learning (LeCun et al. 1998). Throws Error in these
-/// cases:
+/// several groups, c runs only over the channels of x in the group of output channel o. The second
+/// index of `weight` then counts from the group's first channel. The shapes are x (N, C, H, W),
+/// weight (O, C / groups, h, w), bias (O) or undefined -> (N, O, H', W'), with
+/// H' = floor((H + 2 p - d (h - 1) - 1) / s) + 1 and W' likewise. Filters are not flipped, as usual
+/// in deep learning (LeCun et al. 1998). Throws Error in these cases:
 /// - Shapes or dtypes do not match, or the weight is empty.
 /// - groups is not a positive divisor of C and O.
 /// - stride or dilation is outside [1, 2^30], or padding is outside [0, 2^30].
@@ -56,10 +56,10 @@ struct ConvTranspose2dOptions {
 /// each filter to a window of y:
 ///   y[n, o, i s + u d - p, j s + v d - p] += weight[c, o, u, v] x[n, c, i, j]
 /// for stride s, dilation d and padding p. If there are several groups, o runs only over the output
-/// channels in the group of channel c, and `weight` numbers these from 0. The shapes are
-/// x (N, C, H, W), weight (C, O / groups, h, w), bias (O) or undefined -> (N, O, H', W'), with
-/// H' = (H - 1) s - 2 p + d (h - 1) + output_padding + 1 and W' likewise. Throws Error in these
-/// cases:
+/// channels in the group of channel c. The second index of `weight` then counts from the group's
+/// first channel. The shapes are x (N, C, H, W), weight (C, O / groups, h, w), bias (O) or
+/// undefined -> (N, O, H', W'), with H' = (H - 1) s - 2 p + d (h - 1) + output_padding + 1 and W'
+/// likewise. Throws Error in these cases:
 /// - Shapes or dtypes do not match, or the weight is empty.
 /// - groups is not a positive divisor of C and O.
 /// - stride or dilation is outside [1, 2^30], or padding is outside [0, 2^30].

@@ -12,8 +12,8 @@ namespace gradus {
 /// allow it, else a copy.
 Tensor diagonal(const Tensor& x, int64_t offset = 0, Axis dim1 = 0, Axis dim2 = 1);
 /// Returns diagonal `offset` of a matrix x. For a vector x (n), returns the matrix
-/// (n + |offset|, n + |offset|) with x on diagonal `offset` and zeros elsewhere. Throws Error for
-/// other ranks and, if x is a vector, for |offset| > 2^30 or if the matrix would be too large.
+/// (n + |offset|, n + |offset|) with x on diagonal `offset` and zeros elsewhere. Throws Error if x
+/// has another rank. For a vector, also throws if |offset| > 2^30 or the matrix would be too large.
 Tensor diag(const Tensor& x, int64_t offset = 0);
 ///@{
 /// Returns x (..., n, m) with zeros above (tril) or below (triu) diagonal k = `diagonal`, which

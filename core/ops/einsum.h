@@ -8,8 +8,9 @@
 namespace gradus {
 
 /// Returns the product of the tensors, summed over the axes whose letters are not in the output, as
-/// torch.einsum does. The equation names each axis by a letter: "ij,jk->ik" is a matrix product,
-/// "bij,bjk->bik" a batch of them, "ij->" a sum, "ij->ji" a transpose.
+/// torch.einsum does. The equation has a letter per axis of each tensor and, after "->", of the
+/// output: "ij,jk->ik" is a matrix product, "bij,bjk->bik" a batch of matrix products, "ij->" a
+/// sum, "ij->ji" a transpose.
 /// - A letter that occurs twice for one tensor selects a diagonal: "ii->" is the trace.
 /// - Without "->", the output has the letters that occur once, in alphabetical order (capitals
 ///   first).

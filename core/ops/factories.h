@@ -26,9 +26,9 @@ Tensor full_like(const Tensor& x, double value);
 /// Returns a tensor of rank 0 that holds `value`.
 Tensor scalar(double value, Dtype dtype = float32);
 /// Returns start, start + step, ... up to but excluding end. If the arguments are not integers, or
-/// exceed 2^52 in magnitude, rounding may add or omit a value close to end. Throws Error if step is
-/// 0 or leads away from end, if there are too many elements, if start, end or step is not finite,
-/// or if the dtype is int64 and one of the three is not an integer in int64's range.
+/// exceed 2^52 in magnitude, rounding may add or omit a value close to end. Throws Error if start,
+/// end or step is not finite, if step is 0 or leads away from end, or if there are too many
+/// elements. For int64, also throws if start, end or step is not an integer in int64's range.
 Tensor arange(double start, double end, double step = 1, Dtype dtype = int64);
 /// Returns 0, 1, ..., end - 1 as int64. Throws Error if end < 0.
 inline Tensor arange(int64_t end) { return arange(0, static_cast<double>(end)); }
@@ -73,7 +73,8 @@ class NestedList {
         is_bool_(list.size() > 0 &&
                  std::all_of(list.begin(), list.end(), [](const auto& x) { return x.is_bool_; })),
         list_(list) {}
-  /// Converts a variable of type std::initializer_list<double>, for example a function parameter.
+  /// Constructs a list of numbers from a variable of type std::initializer_list<double>, such as a
+  /// function parameter.
   template <class L>
   requires std::same_as<L, std::initializer_list<double>> NestedList(const L& list)
       : is_list_(true), list_(list.begin(), list.end()) {}

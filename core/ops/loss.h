@@ -1,7 +1,7 @@
 #pragma once
-// Loss functions. Reduction::mean divides by the same number as in PyTorch. Weights cannot require
-// grad. Unless stated otherwise, the input and the target of a loss must have the same shape and
-// dtype; they do not broadcast.
+// Loss functions. Reduction::mean divides by the same number as in PyTorch. The weights of classes
+// and of elements cannot require grad. Unless stated otherwise, the input and the target of a loss
+// must have the same shape and dtype; they do not broadcast.
 
 #include "gradus/core/tensor/tensor.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// Matrix products, linear layers and the feed-forward layer of a transformer. If x is float32, the
-// weights W, W1 and W2 of layers may be bfloat16 or int8; such weights get no gradient.
+// Matrix products, linear layers and the feed-forward layer of a transformer. If the input x of a
+// layer is float32, its weights may be bfloat16 or int8; such weights get no gradient.
 
 #include "gradus/core/ops/activation.h"
 
@@ -26,8 +26,8 @@ Tensor updated_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
 
 /// Returns act(x W1^T + b1) W2^T + b2, the feed-forward layer of a transformer: x (..., in), W1
 /// (hidden, in), W2 (out, hidden) -> (..., out). b1 (hidden) and b2 (out) may be undefined. This op
-/// saves one tensor (..., hidden) for backward. Two calls of linear would save two such tensors if
-/// the derivative of act cannot be computed from its output, as for gelu.
+/// saves one tensor (..., hidden) for backward. For gelu and other activations whose derivative
+/// cannot be computed from their output, two calls of linear save two such tensors.
 Tensor feed_forward(const Tensor& x, const Tensor& w1, const Tensor& b1, Activation activation,
                     const Tensor& w2, const Tensor& b2);
 

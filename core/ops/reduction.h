@@ -26,8 +26,8 @@ Tensor std_dev(const Tensor& x, const Axes& dims = {}, int64_t correction = 1,
                KeepDim keep = false);
 template <std::same_as<bool> B>
 Tensor std_dev(const Tensor& x, const Axes& dims, B, KeepDim keep = false) = delete;
-/// Returns the Euclidean norm sqrt(sum x^2) along `dims`, by default of all elements. Where it is
-/// 0, the gradient is 0.
+/// Returns the Euclidean norm sqrt(sum x^2) along `dims`, by default of all elements. Where the
+/// norm is 0, the gradient is 0.
 Tensor norm(const Tensor& x, const Axes& dims = {}, KeepDim keep = false);
 ///@{
 /// Returns the sum, mean or norm of all elements. If `keep` is keepdim, the result keeps all axes,

@@ -44,6 +44,19 @@ void check(bool ok, const Parts&... parts) {
     fail<E>(parts...);
 }
 
+/// Returns f(). If f() throws Error or OutOfMemory, throws the same with `where` and ": " before
+/// the message.
+template <class F>
+decltype(auto) naming(const std::string& where, F&& f) {
+  try {
+    return f();
+  } catch (const OutOfMemory& e) {
+    fail<OutOfMemory>(where, ": ", e.what());
+  } catch (const Error& e) {
+    fail(where, ": ", e.what());
+  }
+}
+
 }  // namespace core
 
 }  // namespace gradus

@@ -174,11 +174,9 @@ void load_adapter_files(const std::string& dir, const std::string& kind, const F
   const AdapterConfig config(dir);
   const std::string weights = in_folder(dir, tensor_file);
   const NamedUpdates read = read_updates(weights, config);
-  try {
+  naming(weights, [&] {
     nn::add_lora_updates(model, join_updates(layer_names(kind, fields), model, read));
-  } catch (const Error& e) {
-    fail(weights, ": ", e.what());
-  }
+  });
 }
 
 }  // namespace gradus::models

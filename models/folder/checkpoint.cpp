@@ -72,13 +72,15 @@ void Checkpoint::restore(nn::Module& model, optim::Optimizer& optimizer,
   const NamedTensors model_before = copied(model.state_dict()),
                      average_before = average ? copied(average->state_dict()) : NamedTensors();
   try {
-    model.load_state_dict(as_in(model_before, part(file_.tensors, model_prefix)));
-    if (average) average->load_state_dict(part(file_.tensors, average_prefix));
-    optimizer.load_state_dict(part(file_.tensors, optimizer_prefix));
-  } catch (const Error& error) {
+    naming(path_, [&] {
+      model.load_state_dict(as_in(model_before, part(file_.tensors, model_prefix)));
+      if (average) average->load_state_dict(part(file_.tensors, average_prefix));
+      optimizer.load_state_dict(part(file_.tensors, optimizer_prefix));
+    });
+  } catch (...) {
     model.load_state_dict(model_before);
     if (average) average->load_state_dict(average_before);
-    fail(path_, ": ", error.what());
+    throw;
   }
   default_generator().set_state(random_);
 }

@@ -17,18 +17,6 @@ bool file_exists(const std::string& path);
 /// begins with `op`.
 void create_folder(const char* op, const std::string& dir);
 
-/// Returns f(). If f() throws Error, prepends `path` to the message.
-template <class F>
-decltype(auto) naming(const std::string& path, F&& f) {
-  try {
-    return f();
-  } catch (const OutOfMemory& error) {
-    core::fail<OutOfMemory>(path, ": ", error.what());
-  } catch (const Error& error) {
-    core::fail(path, ": ", error.what());
-  }
-}
-
 /// Returns the content of a JSON file. Throws Error, naming the file, if it cannot be read or if
 /// parse_json() (core/files/json.h) rejects its content.
 nlohmann::json read_json(const std::string& path);

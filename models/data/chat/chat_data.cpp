@@ -45,11 +45,8 @@ std::vector<Conversation> read_chats(const std::string& path) {
   for (size_t at = 0, number = 1; at < text.size(); ++number) {
     const std::string line(internal::next_line(text, at));
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
-    try {
-      all.push_back(conversation_of(parse_json("the line", line)));
-    } catch (const Error& e) {
-      fail(path, ": line ", number, ": ", e.what());
-    }
+    naming(path + ": line " + std::to_string(number),
+           [&] { all.push_back(conversation_of(parse_json("the line", line))); });
   }
   check(!all.empty(), path, ": expected a conversation per line, got none");
   return all;
@@ -60,12 +57,9 @@ ChatData::ChatData(const std::vector<Conversation>& conversations, const Tokeniz
     : context_(context) {
   check(context > 0, "ChatData: expected a context > 0, got ", context);
   for (size_t i = 0; i < conversations.size(); ++i) {
-    ChatTokens tokens;
-    try {
-      tokens = encode_chat(tokenizer, form, conversations[i]);
-    } catch (const Error& e) {
-      fail("ChatData: conversation ", i + 1, ": ", e.what());
-    }
+    const ChatTokens tokens = naming("ChatData: conversation " + std::to_string(i + 1), [&] {
+      return encode_chat(tokenizer, form, conversations[i]);
+    });
     // The first token is never a target.
     const auto targets = tokens.answers.begin() + !tokens.answers.empty();
     const int64_t answers = std::count(targets, tokens.answers.end(), true);

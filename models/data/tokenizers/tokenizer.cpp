@@ -129,12 +129,10 @@ std::vector<std::string> TokenizerFile::strings(const char* key, const char* wha
 void read_tokenizer(const char* op, const std::string& path,
                     const std::function<void(const TokenizerFile&)>& use) {
   const std::string text = read_file(path);
-  try {
+  naming(std::string(op) + ": " + path, [&] {
     const json root = parse_json("the file", text);
     use({root});
-  } catch (const Error& e) {
-    fail(op, ": ", path, ": ", e.what());
-  }
+  });
 }
 
 }  // namespace internal

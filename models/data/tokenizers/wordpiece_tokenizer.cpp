@@ -197,11 +197,7 @@ WordPieceTokenizer WordPieceTokenizer::load_vocab(const std::string& path,
   const std::string text = read_file(path);
   std::vector<std::string> pieces;
   for (size_t at = 0; at < text.size();) pieces.emplace_back(internal::next_line(text, at));
-  try {
-    return WordPieceTokenizer(std::move(pieces), options);
-  } catch (const Error& e) {
-    fail(path, ": ", e.what());
-  }
+  return naming(path, [&] { return WordPieceTokenizer(std::move(pieces), options); });
 }
 
 void WordPieceTokenizer::save_vocab(const std::string& path) const {

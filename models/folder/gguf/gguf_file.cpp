@@ -276,12 +276,10 @@ class Reader {
 }  // namespace
 
 GgufFile read_gguf(const std::string& path) {
-  try {
+  return naming("load_gguf: " + path, [&] {
     File file("", path, O_RDONLY | O_NONBLOCK);  // rejects a pipe instead of waiting for it
     return Reader(std::make_shared<const Mapping>(file)).read();
-  } catch (const Error& e) {
-    fail("load_gguf: ", path, ": ", e.what());
-  }
+  });
 }
 
 // ---- writing ----
@@ -392,12 +390,8 @@ void write_gguf(const std::string& path, const GgufFile& file, GgufType type,
     std::string start = opening(file, index, no_digits);
     put(start.data(), start.size());
     for (size_t i = 0; i < types.size(); ++i) {
-      try {
-        encode(file.tensors[i].second, *types[i], put);
-      } catch (const Error& e) {
-        fail("save_gguf: tensor ", shown(file.tensors[i].first), ": ", types[i]->name, ": ",
-             e.what());
-      }
+      naming("save_gguf: tensor " + shown(file.tensors[i].first) + ": " + types[i]->name,
+             [&] { encode(file.tensors[i].second, *types[i], put); });
     }
     start = opening(file, index, checksum.digits());
     out.rewind();

@@ -384,7 +384,7 @@ GgufModel load_gguf(const std::string& path) {
   std::optional<GPT> model;
   std::unique_ptr<Tokenizer> tokenizer;
   const Architecture* a = nullptr;
-  try {
+  naming(where, [&] {
     a = &architecture_in(file.metadata);
     const GPTConfig c = read_config(*a, file);
     std::erase_if(file.tensors, [](const auto& named) { return named.first == freqs_name; });
@@ -394,9 +394,7 @@ GgufModel load_gguf(const std::string& path) {
     // Slightly more, so that load_renamed can name parameters whose sizes differ.
     const Loading loading(elements + elements / 64);
     model.emplace(c);
-  } catch (const Error& e) {
-    fail(where, ": ", e.what());
-  }
+  });
   GPTConfig c = model->config;
   load_renamed(a->names, head_layout(GPT::fields(c)), {where, std::move(file.tensors)}, *model);
   TextInfo text = text_in(file.metadata, tokenizer.get());

@@ -15,7 +15,7 @@ namespace c_tensor_test {
 
 using namespace gradus;
 using namespace gradus::testing;
-using Catch::Matchers::Contains;
+using Catch::Matchers::Contains, Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -149,6 +149,8 @@ TEST_CASE("C: each kind of exception has its code") {
   for (const int64_t n : {int64_t{1} << 44, int64_t{1} << 46}) {  // 64 and 256 TB
     CHECK(guarded([n] { zeros({n}); }) == GRADUS_NO_MEMORY);
     CHECK_THAT(gradus_last_error(), Contains("storage: "));
+    CHECK(guarded([n] { core::naming("a file", [n] { return zeros({n}); }); }) == GRADUS_NO_MEMORY);
+    CHECK_THAT(gradus_last_error(), StartsWith("a file: storage: "));
   }
   CHECK(guarded([] { throw std::runtime_error("another"); }) == GRADUS_INTERNAL);
   CHECK(std::string(gradus_last_error()) == "another");

@@ -29,6 +29,21 @@ TEST_CASE("a checkpoint of another optimiser is refused and changes nothing", "[
   CHECK(default_generator().state().seed == 5);
 }
 
+TEST_CASE("a checkpoint that runs out of memory changes nothing", "[checkpoint]") {
+  struct WithoutMemory : optim::SGD {
+    using SGD::SGD;
+    void load_state_dict(const NamedTensors& /*state*/) override { throw std::bad_alloc(); }
+  };
+  TemporaryFolder folder;
+  const std::string path = folder / "x";
+  nn::Linear model(2, 2), other(2, 2);
+  models::save_checkpoint(path, model, optim::SGD(model.parameters()), {});
+  WithoutMemory without_memory(other.parameters());
+  const Tensor weight = other.weight.detach().clone();
+  CHECK_THROWS_AS(models::Checkpoint(path).restore(other, without_memory), std::bad_alloc);
+  check_same_bits<float>(other.weight.detach(), weight);
+}
+
 TEST_CASE("a checkpoint of the format without checksums loads", "[checkpoint]") {
   TemporaryFolder folder;
   const std::string path = folder / "x";
