@@ -151,10 +151,10 @@ Entry parse_entry(const std::string& name, const json& value, uint64_t data_byte
 /// The tensors in the order of their data. Throws Error if they overlap or leave gaps.
 std::vector<Entry> parse_entries(const json& header, uint64_t data_bytes) {
   std::vector<Entry> entries;
-  for (const auto& [name, value] : header.items()) {
-    if (name == metadata_key) continue;
-    naming("tensor " + shown(name),
-           [&] { entries.push_back(parse_entry(name, value, data_bytes)); });
+  for (const auto& item : header.items()) {
+    if (item.key() == metadata_key) continue;
+    naming("tensor " + shown(item.key()),
+           [&] { entries.push_back(parse_entry(item.key(), item.value(), data_bytes)); });
   }
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);

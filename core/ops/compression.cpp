@@ -102,8 +102,8 @@ void internal::convert_in_place(const char* op, const NamedTensors& tensors, Dty
   for (const auto& [name, tensor] : tensors) {
     const Dtype own = tensor.dtype();
     if (own == dtype || !(is_floating(own) || is_compressed(own))) continue;
-    naming(std::string(op) + ": '" + name + "'",
-           [&] { converted.emplace_back(&tensor.impl(), tensor.to(dtype).contiguous()); });
+    const auto convert = [&x = tensor, dtype] { return x.to(dtype).contiguous(); };
+    converted.emplace_back(&tensor.impl(), naming(std::string(op) + ": '" + name + "'", convert));
   }
   for (const auto& [own, tensor] : converted) {
     const TensorImpl& from = tensor.impl();
