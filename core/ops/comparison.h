@@ -63,7 +63,8 @@ struct AllcloseOptions {
   bool equal_nan = false;           ///< whether NaN counts as close to NaN
 };
 /// Returns whether |a - b| <= atol + rtol |b| for all elements, computed in double. An infinity is
-/// close only to itself. Returns true if there are no elements.
+/// close only to itself. Returns true if there are no elements. Throws Error if a tolerance is
+/// negative.
 bool allclose(const Tensor& a, const Tensor& b, const AllcloseOptions& options = {});
 
 /// Returns the elements of a where the bool tensor `condition` is true, and those of b elsewhere.

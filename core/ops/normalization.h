@@ -13,7 +13,8 @@ Tensor softmax(const Tensor& x, int64_t dim = -1);
 /// elements along dim are -inf, the result is -inf.
 Tensor log_softmax(const Tensor& x, int64_t dim = -1);
 /// Returns (x - mean) / sqrt(var + eps) * weight + bias, with the mean and variance over the last
-/// axis, of size n. weight and bias are (n) or undefined. Ba, Kiros, Hinton 2016, arXiv 1607.06450.
+/// axis, of size n. weight and bias are (n) or undefined. Throws Error, as all norms below do, if
+/// eps is negative. Ba, Kiros, Hinton 2016, arXiv 1607.06450.
 Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                   double eps = 1e-5);
 /// Returns x / sqrt(mean(x^2) + eps) * weight, with the mean over the last axis, of size n. This is
