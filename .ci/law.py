@@ -76,7 +76,7 @@ ROOMS = {  # name: (limit, folders, folders left out)
     # request or question ends a run, and so that flags without effect are refused. 23 so that ranks write tokens once,
     # a refused run leaves them as they are, and data and captions that cannot be right are refused.
     # 5 so that view_run answers with the run's newest weights, and a request that was cut is told so.
-    "examples": (9929, ["examples"], []),
+    "examples": (9920, ["examples"], []),
 }
 LARGE_FOLDERS = {"core/ops", "tests/ops", "examples"}  # one file per family of ops, per program
 

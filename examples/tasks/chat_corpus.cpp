@@ -17,11 +17,7 @@ std::optional<models::ChatData> data_of(const std::string& path,
                                         const std::vector<Conversation>& chats,
                                         const models::Tokenizer& tokenizer,
                                         const models::ChatTemplate& form, int64_t context) {
-  try {
-    return models::ChatData(chats, tokenizer, form, context);
-  } catch (const Error& e) {
-    core::fail(path, ": ", e.what());
-  }
+  return core::naming(path, [&] { return models::ChatData(chats, tokenizer, form, context); });
 }
 
 /// The first conversation that is more than a system message, up to its first question.

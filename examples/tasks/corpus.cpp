@@ -77,13 +77,8 @@ struct Corpus::Range {
   /// Calls f() and adds the text's name and the offset to its errors.
   template <class F>
   decltype(auto) naming(F&& f) const {
-    try {
-      return f();
-    } catch (const Error& e) {
-      core::fail(text->name, ": ",
-                 first > 0 ? "in the bytes from byte " + std::to_string(first) + " on: " : "",
-                 e.what());
-    }
+    const std::string part = ": in the bytes from byte " + std::to_string(first) + " on";
+    return core::naming(first > 0 ? text->name + part : text->name, f);
   }
   /// The range's first `most` bytes, cut at a character boundary.
   std::string head(int64_t most) const {

@@ -32,6 +32,16 @@ nn::KeyValueCache without_rows(int64_t rows, int64_t capacity = 200) {
   return cache;
 }
 
+/// Appends keys and values that a failed layer makes the cache forget.
+void roll_back(nn::KeyValueCache& cache, const Tensor& appended) {
+  try {
+    const nn::KeyValueCache::Rollback rollback{&cache};
+    cache.append(appended, appended);
+    throw Error("a layer failed");
+  } catch (const Error&) {
+  }
+}
+
 /// Leaves NaN in the memory that the next tensors of this shape are given.
 void spoil_free_memory(const Shape& shape) {
   const Tensor a = full(shape, NAN), b = full(shape, NAN);
@@ -105,12 +115,7 @@ TEST_CASE("a key/value cache forgets the NaN of tokens that were rolled back", "
   const NoGrad no_grad;
   nn::KeyValueCache cache = without_rows(2);
   cache.add_row(sequence(3));
-  try {
-    const nn::KeyValueCache::Rollback rollback{&cache};
-    cache.append(full({1, 1, 5, 2}, NAN), full({1, 1, 5, 2}, NAN));
-    throw Error("a layer failed");
-  } catch (const Error&) {
-  }
+  roll_back(cache, full({1, 1, 5, 2}, NAN));
   CHECK(cache.lengths() == Lengths{3});
   cache.add_row(sequence(8));
   CHECK(sum(cache.keys().select(0, 0)).item() == 3 * 3 * 2);
@@ -122,12 +127,7 @@ TEST_CASE("a key/value cache whose sequences change places forgets rolled back N
   nn::KeyValueCache cache = without_rows(2);
   cache.add_row(sequence(5));
   cache.add_row(sequence(2));
-  try {
-    const nn::KeyValueCache::Rollback rollback{&cache};
-    cache.append(full({2, 1, 2, 2}, NAN), full({2, 1, 2, 2}, NAN));
-    throw Error("a layer failed");
-  } catch (const Error&) {
-  }
+  roll_back(cache, full({2, 1, 2, 2}, NAN));
   cache.reorder(from_data<int64_t>({1, 0}, {2}));
   cache.append(ones({2, 1, 1, 2}), ones({2, 1, 1, 2}));
   CHECK(cache.lengths() == Lengths{3, 6});
